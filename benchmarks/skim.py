@@ -26,7 +26,7 @@ from pathlib import Path
 from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.skim import RdbSkimmer
-from cluster_core.rdb.splits import find_record_splits, find_splits
+from cluster_core.rdb.splits import find_splits
 
 HEAD_BYTES = 1 << 16
 
@@ -82,7 +82,7 @@ def cut_pieces(path: str, count: int) -> list[Piece]:
             return stream.read(size) or b""
 
         size = os.path.getsize(path)
-        cuts = find_splits(read_at, size, count) or find_record_splits(read_at, size, count)
+        cuts = find_splits(read_at, size, count)
     head = read_head(path) if cuts else None
     ends: list[int | None] = [*cuts, None]
     return [Piece(path, start, end, head if start else None) for start, end in zip([0, *cuts], ends, strict=True)]

@@ -202,15 +202,12 @@ def key_columns(batch: KeyBatch) -> list[pa.Array]:
 
 
 class KeyRuns(NamedTuple):
-    """Runs as columns, one entry a run: bytes *start* to *end* of the file are whole keys of database *db*, all for *part*; the first
-    key of a run is of *slot*.
-    """
+    """Runs as columns, one entry a run: bytes *start* to *end* of the file are whole keys of database *db*, all for *part*."""
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     part: NDArray[np.int64]
     db: NDArray[np.int32]
-    slot: NDArray[np.uint16]
 
     def spans(self, span_bytes: int) -> Iterator[KeyRuns]:
         """Yield the runs in groups that lie within *span_bytes* of the file each; a run that is longer is alone."""
@@ -219,17 +216,14 @@ class KeyRuns(NamedTuple):
             within = int(np.searchsorted(self.end, self.start[first] + span_bytes, side="right"))
             last = max(within, first + 1)
             cut = slice(first, last)
-            yield KeyRuns(self.start[cut], self.end[cut], self.part[cut], self.db[cut], self.slot[cut])
+            yield KeyRuns(self.start[cut], self.end[cut], self.part[cut], self.db[cut])
             first = last
 
 
-def key_runs(batch: KeyBatch, part_of: NDArray[np.int64], *, by_slot: bool) -> KeyRuns:
-    """Return the runs of *batch*; *part_of* holds the part of each of the 16384 slots.  With *by_slot* no run crosses slots."""
+def key_runs(batch: KeyBatch, parts: NDArray[np.int64]) -> KeyRuns:
+    """Return the runs of *batch*; *parts* holds the part of each key."""
     starts, ends = batch.offset, batch.offset + batch.serialized_bytes
-    parts = part_of[batch.slot]
     breaks = (parts[1:] != parts[:-1]) | (starts[1:] != ends[:-1]) | (batch.db[1:] != batch.db[:-1])
-    if by_slot:
-        breaks |= batch.slot[1:] != batch.slot[:-1]
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)).astype(np.int64)[: len(batch)]
     last = np.concatenate((first[1:] - 1, [len(batch) - 1])).astype(np.int64)[: len(first)]
-    return KeyRuns(starts[first], ends[last], parts[first], batch.db[first], batch.slot[first])
+    return KeyRuns(starts[first], ends[last], parts[first], batch.db[first])

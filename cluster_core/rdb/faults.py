@@ -37,7 +37,6 @@ from cluster_core.rdb.grammar import (
     SCORE,
     MODULE_OPCODE,
     MODULE_WHEN,
-    SLOT_INFO,
     AUX_NAME,
     INTSET_WIDTH,
     STREAM_EMPTY,
@@ -46,7 +45,7 @@ from cluster_core.rdb.grammar import (
     TEMPLATE_NUMBER,
     KEY_META,
     ARRAY,
-) = range(1, 34)
+) = range(1, 33)
 
 _SENTENCES = {
     LENGTH_PREFIX: "length prefix 0x{a:02x} is not defined",
@@ -81,7 +80,6 @@ _SENTENCES = {
     SCORE: "a score's length {a} is not possible",
     MODULE_OPCODE: "module opcode {a} is unknown",
     MODULE_WHEN: "module aux data begins with opcode {a} instead of 2",
-    SLOT_INFO: "slot info is not a slot with its keys and, no more than these, its expiring keys",
     AUX_NAME: f"an aux field's name of {{a}} bytes is longer than this reader takes ({AUX_NAME_BYTES_MAX} bytes)",
     INTSET_WIDTH: "an intset's width is {a}, not 2, 4 or 8",
     STREAM_EMPTY: "a stream says that it has {a} entries, but it has no node",

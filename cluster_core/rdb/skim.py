@@ -27,7 +27,7 @@ from cluster_core.rdb.crc64 import crc64
 from cluster_core.rdb.grammar import DIALECT_VALKEY, OP_EOF
 from cluster_core.rdb.head import MAGIC_BYTES, DeclaredCounts, FileFacts, RdbHead, SplitError, read_magic
 from cluster_core.rdb.memory_sizes import model_array
-from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
+from cluster_core.rdb.skim_state import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch
 from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.walk import skim
 
@@ -66,8 +66,6 @@ class RdbSkimmer:
         self.stored_crc: int | None = None
         self.crc = 0
         self.trailing_bytes = 0
-        self._declared = nothing_declared()
-        self.declared_slot_keys, self.declared_slot_expires = self._declared
         self._source = source
         self._start = start
         self._end = end
@@ -115,11 +113,6 @@ class RdbSkimmer:
     def function_count(self) -> int:
         """Function libraries."""
         return int(self._state[at.FUNCTIONS])
-
-    @property
-    def module_aux_count(self) -> int:
-        """Aux fields of modules."""
-        return int(self._state[at.MODULE_AUXES])
 
     @property
     def position(self) -> int:
@@ -242,7 +235,6 @@ class RdbSkimmer:
                 self._state,
                 tuple(self._tables),
                 tuple(self._batch),
-                tuple(self._declared),
                 self._scratch,
             )
         )
@@ -360,20 +352,12 @@ class RdbSkimmer:
         return batch
 
 
-NO_SLOT = -1
-
-
 class RecordBounds(NamedTuple):
-    """A record that is not a key: opcode, offset of its first byte, offset after its last byte, slot of slot info (else `NO_SLOT`),
-    keys that slot info declares, database at this place.
-    """
+    """A record that is not a key: opcode, offset of its first byte, offset after its last byte."""
 
     op: int
     begin: int
     end: int
-    slot: int
-    keys: int
-    db: int
 
 
 class RecordSkimmer(RdbSkimmer):
@@ -382,7 +366,6 @@ class RecordSkimmer(RdbSkimmer):
     def _set_up(self, head: RdbHead | None) -> None:
         super()._set_up(head)
         self._state[at.BY_RECORD] = 1
-        self._state[at.OTHER_SLOT] = NO_SLOT
 
     def parts(self) -> Iterator[KeyBatch | RecordBounds]:
         """Decode what was fed; yield batches of keys, and the bounds of other records, in the order of the file.
@@ -400,7 +383,7 @@ class RecordSkimmer(RdbSkimmer):
             if answer == at.RECORD:
                 yield self._bounds()
             elif answer == at.END and not self.done:
-                yield RecordBounds(OP_EOF, self.position - 1, self.position, NO_SLOT, 0, self._facts.db)
+                yield RecordBounds(OP_EOF, self.position - 1, self.position)
             elif answer == at.NEED:
                 return
         if error is not None:
@@ -408,14 +391,6 @@ class RecordSkimmer(RdbSkimmer):
 
     def _bounds(self) -> RecordBounds:
         st = self._state
-        result = RecordBounds(
-            int(st[at.OTHER_OP]),
-            int(st[at.OTHER_BEGIN]),
-            self.position,
-            int(st[at.OTHER_SLOT]),
-            int(st[at.OTHER_KEYS]),
-            int(st[at.DB]),
-        )
+        result = RecordBounds(int(st[at.OTHER_OP]), int(st[at.OTHER_BEGIN]), self.position)
         st[at.OTHER_OP] = 0
-        st[at.OTHER_SLOT] = NO_SLOT
         return result

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from cluster_core.memory.model import MemoryModel
 from cluster_core.rdb.grammar import M_UNKNOWN, grammar_of
-from cluster_core.slots.key_slot import SLOT_COUNT
 
 # Answers.
 NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, RECORD, GO = range(9)
@@ -83,7 +82,6 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     LISTPACK_LISTS,
     EMBSTR_RULE,
     FUNCTIONS,
-    MODULE_AUXES,
     # What the memory model has met of the value at hand.
     SIZE_KNOWN,
     SIZE_BYTES,
@@ -104,12 +102,10 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     TREE_LOW,
     META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
     BY_RECORD,  # whether to answer RECORD behind each record that is no key
-    OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset, its slot info
+    OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset
     OTHER_BEGIN,
-    OTHER_SLOT,
-    OTHER_KEYS,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
-) = range(75)
+) = range(72)
 STATE_LENGTH = 96
 
 
@@ -174,24 +170,12 @@ ROW_COLUMNS = Batch._fields[:-2]
 """The columns that have a value a row."""
 
 
-class Declared(NamedTuple):
-    """What slot info declares, by slot: keys and expiring keys, -1 where nothing is declared."""
-
-    keys: Numbers
-    expires: Numbers
-
-
 def new_batch(rows: int, key_bytes: int) -> Batch:
     """Return an empty batch of that many rows and bytes of key names."""
     columns = {name: np.empty(rows, dtype=_KINDS[name]) for name in ROW_COLUMNS}
     return Batch(
         **columns, key_offsets=np.zeros(rows + 1, dtype=np.int32), key_data=np.empty(key_bytes, dtype=np.uint8)
     )
-
-
-def nothing_declared() -> Declared:
-    """Return the counts of a file without slot info."""
-    return Declared(np.full(SLOT_COUNT, -1, dtype=np.int64), np.full(SLOT_COUNT, -1, dtype=np.int64))
 
 
 @cache

@@ -110,7 +110,7 @@ STREAMS = np.array([0, *(_lay(_rows, _stream(generation), END_OF_VALUE) for gene
 """The first step behind the nodes of a stream, by generation."""
 MODULE = _lay(_rows, [_step(LENGTHS, 1), _FIELDS], END_OF_VALUE)
 ARRAY = _lay(_rows, [_flag(1, _step(LENGTHS, 1)), _each(state.LEFT, _step(ARRAY_ELEMENT))], END_OF_VALUE)
-MODULE_AUX = _lay(_rows, [_FIELDS, _step(ADD, place=state.MODULE_AUXES)], END_OF_RECORD)
+MODULE_AUX = _lay(_rows, [_FIELDS], END_OF_RECORD)
 KEY_META = _lay(_rows, [_step(CLASSES, place=state.LEFT), _each(state.LEFT, _step(BYTES, 4), _FIELDS)], END_OF_RECORD)
 FUNCTION2 = _lay(_rows, _CODE, END_OF_RECORD)
 FUNCTION_PRE_GA = _lay(

@@ -44,7 +44,7 @@ from cluster_core.rdb.atoms import (
     resume_compressed,
     signed_integer,
 )
-from cluster_core.rdb.skim_state import Batch, Declared, Tables
+from cluster_core.rdb.skim_state import Batch, Tables
 from cluster_core.rdb.steps import begin_steps, take_steps
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING
 from cluster_core.rdb.walk_packed import (
@@ -326,7 +326,7 @@ def _emit(st: Any, m: Any, g: Any, batch: Batch, pos: int, memory: int) -> None:
 
 
 @borrowing()
-def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declared) -> int:
+def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch) -> int:
     """Decode records from a record's boundary on, until one needs another phase."""
     end = st[state.STOP]
     base = st[state.BASE]
@@ -372,7 +372,7 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declare
                 return note_fault(st, faults.UNREAD_TYPE, pos, op, 0)
             if pos != begin or meta > 0:
                 return note_fault(st, faults.ATTRIBUTE, pos, op, 0)
-            rc = read_record(data, st, g, op, pos, declared)
+            rc = read_record(data, st, g, op, pos)
             if rc in (state.GO, state.EVENT):
                 st[state.OTHER_OP] = op
                 st[state.OTHER_BEGIN] = base + pos
@@ -410,16 +410,14 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declare
 
 
 @borrowing()
-def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any, scratch: Any) -> int:
+def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, scratch: Any) -> int:
     """Decode as much of the window as there is; return an answer of `skim_state`.
 
-    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *file_tables*, *columns_to_fill* and *counts* are the fields of `Tables`, `Batch` and
-    `Declared`, as plain tuples: numba looks long at records that come from Python; *scratch* uint8, for packed values that
-    must be expanded.
+    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *file_tables* and *columns_to_fill* are the fields of `Tables` and `Batch`, as
+    plain tuples: numba looks long at records that come from Python; *scratch* uint8, for packed values that must be expanded.
     """
     tables = Tables(*file_tables)
     batch = Batch(*columns_to_fill)
-    declared = Declared(*counts)
     m = tables.model
     g = tables.grammar
     while True:
@@ -441,7 +439,7 @@ def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any
             continue
         phase = st[state.PHASE]
         if phase == state.P_RECORD:
-            rc = _records(data, st, m, g, batch, declared)
+            rc = _records(data, st, m, g, batch)
         elif phase == state.P_EMIT:
             _emit(st, m, g, batch, st[state.POS], _memory(st, m, g))
             st[state.PHASE] = state.P_RECORD

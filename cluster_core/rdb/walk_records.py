@@ -29,10 +29,8 @@ from cluster_core.rdb.atoms import (
     read_string,
     signed_integer,
 )
-from cluster_core.rdb.skim_state import Declared
 from cluster_core.rdb.steps import begin_steps
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.slots.key_slot import SLOT_COUNT
 
 embstr_bytes_max = compiled(head, "embstr_bytes_max", forceinline=True)["embstr_bytes_max"]
 IDLE_SECONDS_MAX = 0xFFFFFFFFFF
@@ -251,32 +249,8 @@ unknown = compiled(faults, "unknown")["unknown"]
 
 
 @borrowing()
-def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
-    """Read a decimal number below 10**15 of ``data[at:stop]``: return (position after it, value), or position -1."""
-    value = np.int64(0)
-    begin = at
-    while at < stop and 48 <= data[at] <= 57 and at - begin < 15:
-        value = 10 * value + np.int64(data[at]) - 48
-        at += 1
-    if at == begin:
-        return np.int64(-1), value
-    return at, value
-
-
-@borrowing()
-def _note_slot(st: Any, slot: int, keys: int, expires: int, declared: Declared) -> bool:
-    if slot < 0 or slot >= SLOT_COUNT or keys < 0 or expires < 0 or keys > grammar.ELEMENTS_MAX or expires > keys:
-        return False
-    declared.keys[slot] = max(declared.keys[slot], np.int64(0)) + keys
-    declared.expires[slot] = max(declared.expires[slot], np.int64(0)) + expires
-    st[state.OTHER_SLOT] = slot
-    st[state.OTHER_KEYS] = keys
-    return True
-
-
-@borrowing()
-def _aux(data: Any, st: Any, begin: int, at: int, declared: Declared) -> int:
-    """Read an aux field: slot info here, any other is an event for Python."""
+def _aux(data: Any, st: Any, begin: int, at: int) -> int:
+    """Read an aux field: slot info is passed over, any other is an event for Python."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     if size <= 0:
@@ -299,19 +273,8 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared: Declared) -> int:
         rc = pass_string(data, st, begin, value)
         return state.EVENT if rc == state.GO else rc
     if kind == RAW_STRING and kind2 == RAW_STRING and value - name == 9:  # noqa: SIM102 - nine bytes first
-        # "slot-info", letter by letter in two words
+        # "slot-info", letter by letter in two words: a hint of sizes, thousands of them
         if big_endian(data, name, 8) == 0x736C6F742D696E66 and data[name + 8] == 0x6F:
-            pos, slot = _decimal(data, start, start + body)
-            keys = np.int64(-1)
-            expires = np.int64(-1)
-            if pos > 0 and pos < start + body and data[pos] == 44:
-                pos, keys = _decimal(data, pos + 1, start + body)
-                if pos > 0 and pos < start + body and data[pos] == 44:
-                    pos, expires = _decimal(data, pos + 1, start + body)
-            while pos > 0 and pos < start + body and data[pos] == 44:  # Valkey 9 adds the keys with expiring fields
-                pos, _ = _decimal(data, pos + 1, start + body)
-            if pos != start + body or not _note_slot(st, slot, keys, expires, declared):
-                return note_fault(st, faults.SLOT_INFO, begin, 0, 0)
             st[state.POS] = start + body
             return state.GO
     if kind2 == LZF_STRING and not is_whole(data, start, start + body, raw):
@@ -337,24 +300,6 @@ def _module_aux(data: Any, st: Any, at: int) -> int:
         st[state.POS] = pos
         return begin_steps(st, steps.MODULE_AUX)
     return rc
-
-
-@borrowing()
-def _slot_info(data: Any, st: Any, at: int, declared: Declared) -> int:
-    """A slot, its keys and its expiring keys."""
-    rc, pos, slot, _ = read_lengths(data, st, at + 1, 1)
-    if rc != state.GO:
-        return rc
-    rc, pos, keys, _ = read_lengths(data, st, at + 1, 2)
-    if rc != state.GO:
-        return rc
-    rc, pos, expires, _ = read_lengths(data, st, at + 1, 3)
-    if rc != state.GO:
-        return rc
-    if not _note_slot(st, slot, keys, expires, declared):
-        return note_fault(st, faults.SLOT_INFO, at, 0, 0)
-    st[state.POS] = pos
-    return state.GO
 
 
 @borrowing()
@@ -392,10 +337,10 @@ def _announcement(data: Any, st: Any, op: int, at: int) -> int:
 
 
 @borrowing()
-def read_record(data: Any, st: Any, g: Any, op: int, at: int, declared: Declared) -> int:
+def read_record(data: Any, st: Any, g: Any, op: int, at: int) -> int:
     """Handle a record that is no key; *at* is the place of its opcode."""
     if op == grammar.OP_AUX:
-        return _aux(data, st, at, at + 1, declared)
+        return _aux(data, st, at, at + 1)
     if op == grammar.OP_EOF:
         st[state.POS] = at + 1
         return state.END
@@ -409,10 +354,9 @@ def read_record(data: Any, st: Any, g: Any, op: int, at: int, declared: Declared
         return begin_steps(st, steps.FUNCTION2 if op == grammar.OP_FUNCTION2 else steps.FUNCTION_PRE_GA)
     if op == grammar.OP_MODULE_AUX:
         rc = _module_aux(data, st, at)
-    elif op == grammar.OP_SLOT_INFO:
-        rc = _slot_info(data, st, at, declared)
-    elif begins == grammar.B_INNER_ATTRIBUTE:
-        rc, pos, _, _ = read_lengths(data, st, at + 1, 1)
+    elif op == grammar.OP_SLOT_INFO or begins == grammar.B_INNER_ATTRIBUTE:
+        count = np.int64(3 if op == grammar.OP_SLOT_INFO else 1)  # a slot, its keys and its expiring keys
+        rc, pos, _, _ = read_lengths(data, st, at + 1, count)
         if rc == state.GO:
             st[state.POS] = pos
     else:

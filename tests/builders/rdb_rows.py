@@ -109,17 +109,12 @@ def rows_of(batch: Any) -> list[Row]:
 
 def facts_of(skimmer: RdbSkimmer) -> dict[str, Any]:
     """Return what a skimmer knows besides its rows."""
-    declared = (skimmer.declared_slot_keys, skimmer.declared_slot_expires)
-    slot_keys, slot_expires = ({at: n for at, n in enumerate(counts.tolist()) if n != -1} for counts in declared)
     return {
         "done": skimmer.done,
         "keys": skimmer.keys,
         "aux": skimmer.aux,
         "databases": skimmer.databases,
         "functions": skimmer.function_count,
-        "module_aux": skimmer.module_aux_count,
-        "slot_keys": slot_keys,
-        "slot_expires": slot_expires,
         "stored_crc": skimmer.stored_crc,
         "crc_ok": skimmer.crc_ok,
         "trailing": skimmer.trailing_bytes,

@@ -81,21 +81,19 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
 
 
 @pytest.mark.parametrize("off_by", [pytest.param(0, marks=pytest.mark.slow), 3])
-def test_a_dump_without_slot_info_is_measured_in_ranges_and_whole_where_one_cannot_be_read_alone(
-    spark, tmp_path, monkeypatch, off_by
-):
-    """Its cuts are guesses: each scope has the bytes that the snapshot has, whether they were right or not."""
+def test_a_dump_is_measured_in_ranges_and_whole_where_one_cannot_be_read_alone(spark, tmp_path, monkeypatch, off_by):
+    """Each scope has the bytes that the snapshot has, whether they were right or not."""
     dump, cuts = tmp_path / "plain.rdb", []
     keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
     dump.write_bytes(build.rdb(build.aux("redis-ver", "7.0.15"), build.select(0), *keys))
-    guess = rdb_files.find_record_splits
+    guess = rdb_files.find_splits
 
     def guessing(*asked):
         cuts.append([at - off_by for at in guess(*asked)])
         return cuts[-1]
 
     monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
-    monkeypatch.setattr(rdb_files, "find_record_splits", guessing)
+    monkeypatch.setattr(rdb_files, "find_splits", guessing)
     advise.run(spark, Request(root=str(tmp_path / "root"), snapshot="s", rdb=(str(dump),)), read_settings())
     rows = read_rows(str(tmp_path / "root"), MEMORY_CONDITIONS, snapshot_id="s")
     loads = read_rows(str(tmp_path / "root"), SLOT_LOAD, snapshot_id="s")

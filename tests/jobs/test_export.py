@@ -149,7 +149,7 @@ def test_a_dump_of_several_databases_is_written_whole(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", ["folder", "keys.json"])
 def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_one(tmp_path, monkeypatch, place):
-    """Cuts of dumps without slot info are guesses; the parts of other dumps stay."""
+    """The parts of other dumps stay."""
     plain = tmp_path / "plain.rdb"
     keys = b"".join(build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000))
     plain.write_bytes(build.rdb(build.select(0), keys))
@@ -165,7 +165,7 @@ def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_o
     assert slotscope(*words, tmp_path / "right") == OK
     ranges = [at for path, at in made if path == str(plain)]
     made.clear()
-    monkeypatch.setattr(rdb_files, "find_record_splits", lambda *_: [at - 3 for at in ranges if at])
+    monkeypatch.setattr(rdb_files, "find_splits", lambda *_: [at - 3 for at in ranges if at])
     assert slotscope(*words, tmp_path / place) == OK
     right, wrong = (
         sorted(line for path in sorted(folder.glob("*.json")) if path.name != MANIFEST for line in path.open())

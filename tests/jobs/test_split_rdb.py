@@ -80,7 +80,7 @@ def planned(tmp_path_factory):
 
 @pytest.mark.long
 def test_each_part_holds_the_keys_of_its_planned_master_and_all_together_hold_all(planned, tmp_path, capsys):
-    """`--plan ID` over the dumps of a whole cluster: values, expiries, slot info and sizes."""
+    """`--plan ID` over the dumps of a whole cluster: values and expiries."""
     root, plan_id, owner_of = planned
     assert any(owner_of[slot] != node_id(THIRDS[slot]) for slot in range(16384))
 
@@ -91,16 +91,13 @@ def test_each_part_holds_the_keys_of_its_planned_master_and_all_together_hold_al
     for owner, data in parts.items():
         skim, rows = rows_of_dump(data)
         assert {owner_of[key_slot(record.key)] for _, record in rows} == {owner}
-        assert skim.databases == {0: (len(rows), sum(record.expire_at_ms >= 0 for _, record in rows))}
-        per_slot = [0] * 16384
-        for _, record in rows:
-            per_slot[key_slot(record.key)] += 1
-        assert [max(keys, 0) for keys in skim.declared_slot_keys] == per_slot
         assert set(skim.aux) == {"valkey-ver", "redis-bits", "ctime", "aof-base"}
     manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
     assert manifest["plan"] == plan_id
-    assert {file["owner"]: file["bytes"] for file in manifest["files"]} == {
-        name: len(data) for name, data in parts.items()
+    assert {file["owner"]: (file["bytes"], file["keys"], file["expires"]) for file in manifest["files"]} == {
+        name: (len(data), len(rows), sum(record.expire_at_ms >= 0 for _, record in rows))
+        for name, data in parts.items()
+        for _, rows in [rows_of_dump(data)]
     }
     assert "3 dumps, 6,002 keys: 3 parts after plan" in capsys.readouterr().out
 
@@ -147,7 +144,7 @@ def test_what_is_no_key_goes_to_all_parts_or_to_none_and_is_named(nodes, tmp_pat
     assert manifest["sources"][0]["left_out"] == {"aux field repl-id": 1, "slot import": 1}
     for name, part in parts_of(tmp_path).items():
         skim, rows = rows_of_dump(part)
-        assert (skim.function_count, skim.module_aux_count) == (1, 1)
+        assert (skim.function_count, part.count(module)) == (1, 1)
         assert skim.aux == {"ctime": "1234567890", "aof-base": "0"}
         assert [(db, record.key, record.freq) for db, record in rows] == (
             [(2, b"foo", 9)] if name == node_id(2) else []
@@ -187,7 +184,6 @@ def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
     (part,) = [data for data in parts_of(tmp_path).values() if rows_of_dump(data)[1]]
 
     assert [record.key for _, record in rows_of_dump(part)[1]] == [b"{x}1", b"{x}2"]
-    assert rows_of_dump(part)[0].databases == {0: (2, 0)}
     assert rows_of_dump(part)[0].function_count == 1
 
 

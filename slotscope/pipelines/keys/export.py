@@ -57,7 +57,6 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
             files,
             parallelism=1 if is_one else workers,
             split=not (is_one or request.permissive),
-            guess=True,
             unit_bytes_min=RANGE_BYTES_MIN,
         ),
         key=lambda unit: (unit.path, unit.part),
@@ -168,10 +167,10 @@ class _Folder:
                         self._units[number] = RdbUnit(unit.path, unit.size)
 
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
-        """Return the error of a part; None for a range with guessed bounds, which is written again as a whole file."""
+        """Return the error of a part; None for a range, since its file is then written again as a whole."""
         error = ended.exception() if ended.done() and not ended.cancelled() else None
-        is_guess = self._units[number].guessed and isinstance(error, ClusterCoreError)
-        return None if is_guess or isinstance(error, SplitError) else error
+        is_range = self._units[number].parts > 1 and isinstance(error, ClusterCoreError)
+        return None if is_range or isinstance(error, SplitError) else error
 
     def _drop(self, number: int) -> None:
         """Remove the file of a part."""

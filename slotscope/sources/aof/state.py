@@ -15,8 +15,7 @@ from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.files import read_pieces
 from slotscope.sources.keys.unread_facts import rest_of
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.survey import RangeReader
+from slotscope.sources.rdb.files import RangeReader, RdbUnit, RdbUnitReader
 
 BATCH_KEYS = 65_536
 _PIECE_BYTES = 1 << 20

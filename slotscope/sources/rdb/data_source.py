@@ -3,12 +3,10 @@
     spark.dataSource.register(RdbDataSource)
     keys = spark.read.format("redis-rdb").load("dumps/*.rdb")                              # one row a key
 
-Options: ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: the keys before it are returned); ``crc`` (``true``: check the file's CRC64); ``split`` (``true``: a large cluster
-dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at, default 2).
+Options: ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: the keys before it are returned); ``crc`` (``true``: check the file's CRC64).
 
-Values: ``values`` (``false``; ``true`` adds column ``value``, a struct with a field for each kind of value, docs/export.md); ``columns``
-(``key,value.hash``: these alone are made). Which keys: ``match``, ``prefix``, ``regex``, ``type``, ``db``, ``slot``, ``size``, ``ttl``, ``idle``, ``freq`` and
-``sample``, as ``slotscope export`` takes them. No value of another key is looked at.
+Values: ``values`` (``false``; ``true`` adds column ``value``, the value as JSON text, docs/export.md). Which keys: ``match``, ``prefix``, ``regex``,
+``type``, ``db``, ``slot``, ``size``, ``ttl``, ``idle``, ``freq`` and ``sample``, as ``slotscope export`` takes them. No value of another key is looked at.
 
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
@@ -23,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,7 +31,8 @@ from cluster_core.kernels.keys.filter import CONDITIONS, KeyFilter, key_filter
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.memory.structures import ALLOCATORS
-from cluster_core.rdb.value_columns import VALUE_FIELDS, ValueColumns, value_type
+from cluster_core.rdb.export import ValueWriter
+from cluster_core.rdb.value_state import JSON
 from schemas.bronze import KEY_ROWS, RDB_SOURCE
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.sources.data_source import UnitReader, UnitSource, choice
@@ -40,8 +40,13 @@ from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.text import key_texts
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.values.part import local_file, mapped_bytes
+
+VALUE_BATCH_BYTES = 32 << 20
+"""Bytes of records whose values are made at once; one key may take more."""
+VALUE_MARK = b',"value":'
+"""What stands before the value in a line of JSON; quotes in a key's name are escaped."""
 
 
 class RdbReader(UnitReader):
@@ -49,37 +54,38 @@ class RdbReader(UnitReader):
 
     schemas: ClassVar = {"keys": RDB_SOURCE}
     known = frozenset({
-        "crc", "split", "parallelism", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server", "values",
-        "columns", *CONDITIONS,
+        "crc", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server", "values",
+        *CONDITIONS,
     })  # fmt: skip
 
-    def __init__(self, options: Mapping[str, str], schema: pa.Schema | None = None) -> None:
+    def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self.schema = self.schema_of(options) if schema is None else _asked_columns(schema, options)
+        self.schema = self.schema_of(options)
         self.filter = _filter_of(options)
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
         self.memory = _memory_settings(options)
 
     @classmethod
     def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
-        """The columns that *options* ask for, with the value if that is one of them; raises DecodeError for one that is not known."""
-        return _asked_columns(super().schema_of(options), options)
+        """The columns of a key, and its value if *options* ask for it."""
+        schema = super().schema_of(options)
+        has_values = choice(options, "values", ("false", "true")) == "true"
+        return schema.append(pa.field("value", pa.string())) if has_values else schema
 
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows asked for."""
         return self.schema
 
     def units(self) -> Iterable[RdbUnit]:
-        """The files of the path, large ones in ranges."""
-        split = self.split and not self.permissive
-        return plan_units(expand(self.paths, DUMPS), parallelism=self.parallelism, split=split)
+        """The files of the path."""
+        return [RdbUnit(file.path, file.size) for file in expand(self.paths, DUMPS)]
 
     def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
         reader = RdbUnitReader(unit, check_crc=self.check_crc, memory=self.memory)
         if "value" in self.schema.names:
             with local_file(unit.path) as path:
-                yield from self.keys_of(unit.path, replace(unit, path=path))
+                yield from self._rows_with_values(unit.path, replace(unit, path=path))
         else:
             for batch in self.until_damage(reader):
                 yield self._rows(unit.path, self._wanted(reader, batch))
@@ -93,19 +99,28 @@ class RdbReader(UnitReader):
 
     def _rows(self, path: str, batch: KeyBatch, value: pa.Array | None = None) -> pa.RecordBatch:
         source = pa.array([path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
-        columns = dict(zip(RDB_SOURCE.names, [*key_columns(batch), source], strict=True)) | {"value": value}
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        columns = [*key_columns(batch), source, *([] if value is None else [value])]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def keys_of(self, source: str, dump: RdbUnit) -> Iterator[pa.RecordBatch]:
+    def _rows_with_values(self, source: str, dump: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a local *dump* that stands for *source*, with values."""
         reader = RdbUnitReader(dump, check_crc=self.check_crc, memory=self.memory)
         data = mapped_bytes(dump.path)
-        fields = [field.name for field in self.schema.field("value").type]
         for batch in self.until_damage(reader):
             wanted = self._wanted(reader, batch)
-            maker = ValueColumns(reader.skimmer.head, source=dump.path, permissive=self.permissive)
-            for piece, values in maker.arrays(data, wanted, fields):
-                yield self._rows(source, piece, values)
+            head = reader.skimmer.head
+            writer = ValueWriter(head, JSON, source=dump.path, permissive=self.permissive)
+            numbers = np.maximum(np.cumsum(wanted.serialized_bytes) - 1, 0) // VALUE_BATCH_BYTES
+            for number in np.unique(numbers):
+                piece = wanted.where(numbers == number)
+                texts = [_value_text(writer, data, piece, row) for row in range(len(piece))]
+                yield self._rows(source, piece, pa.array(texts, pa.string()))
+
+
+def _value_text(writer: ValueWriter, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> str | None:
+    """Return the value of one key as `slotscope export` writes it; None for one that *writer* leaves out."""
+    line = b"".join(writer.pieces(data, batch, np.array([row])))
+    return line[line.index(VALUE_MARK) + len(VALUE_MARK) : -2].decode() if line else None
 
 
 class RdbDataSource(UnitSource):
@@ -133,7 +148,7 @@ def read_dumps(spark: SparkSession, paths: Sequence[str], options: TallyOptions)
     """Every key that a server would load from the dumps at *paths*, as `schemas.bronze.KEY_ROWS`."""
     spark.dataSource.register(RdbDataSource)
     given: dict[str, str | bool | int] = {"mode": "permissive" if options.permissive else "strict"}
-    given |= {"crc": options.check_crc, "split": False}
+    given["crc"] = options.check_crc
     memory = options.memory
     if memory is None:
         given["memory"] = False
@@ -162,24 +177,3 @@ def _filter_of(options: Mapping[str, str]) -> KeyFilter | None:
     asked: dict[str, Any] = {name: options[name] for name in CONDITIONS if name in options}
     asked |= {name: [asked[name]] for name in ("match", "prefix", "type", "db") if name in asked}
     return key_filter(**asked) if asked else None
-
-
-def _asked_columns(schema: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
-    """Return *schema* with the value, or the columns of both that option ``columns`` names; raises DecodeError for one that is not known."""
-    has_values = options.get("values", "false").lower()
-    if has_values not in ("true", "false"):
-        raise DecodeError(
-            f"option values is {has_values!r}, not true or false", offset=0, source=options.get("path", "")
-        )
-    names = [one.strip() for one in options.get("columns", "").split(",") if one.strip()]
-    if not names:
-        names = [*schema.names, *(["value"] if has_values == "true" else [])]
-    known = {*schema.names, "value", *(f"value.{field}" for field in VALUE_FIELDS)}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise DecodeError(f"there is no column {unknown[0]!r}", offset=0, source=options.get("path", ""))
-    fields = [name.partition(".")[2] for name in names if name.startswith("value.")]
-    kept = [schema.field(name) for name in schema.names if name in names]
-    if fields or "value" in names:
-        kept.append(pa.field("value", value_type(VALUE_FIELDS if "value" in names else fields)))
-    return pa.schema(kept)

@@ -1,7 +1,6 @@
 """RDB files as units of work, and the loop that pushes their bytes through the skim.
 
-A unit is a file, or a range of one between two slot boundaries, or two keys where it has no slot info; ranges decode alone, in
-parallel, and the last one checks the CRC64 of all.
+A unit is a file, or a range of one between two keys; ranges decode alone, in parallel, and the last one checks the CRC64 of all.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
 from cluster_core.rdb.skim import RdbSkimmer, RecordBounds, RecordSkimmer
-from cluster_core.rdb.splits import find_record_splits, find_splits
+from cluster_core.rdb.splits import find_splits
 from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
@@ -44,7 +43,7 @@ T = TypeVar("T")
 class RdbUnit:
     """Bytes *start* to *end* (None: to the end) of one file, range number *part* of *parts*.
 
-    The bounds of a *guessed* range are proved by the ranges before it only: where one of them meets a fault, this one's keys are none.
+    The bounds of a range are proved by the ranges before it only: where one of them meets a fault, this one's keys are none.
     """
 
     path: str
@@ -53,7 +52,6 @@ class RdbUnit:
     end: int | None = None
     part: int = 0
     parts: int = 1
-    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +62,17 @@ class RdbTask:
 
 
 def plan_tasks(files: list[InputFile], *, parallelism: int, split: bool) -> list[RdbTask]:
-    """Cut *files* into units, also those without slot info, and let whole ones share tasks."""
-    units = plan_units(files, parallelism=parallelism, split=split, guess=True)
+    """Cut *files* into units, and let whole ones share tasks."""
+    units = plan_units(files, parallelism=parallelism, split=split)
     alone = [RdbTask((unit,)) for unit in units if unit.parts > 1]
     whole = [unit for unit in units if unit.parts == 1]
     return [*alone, *map(RdbTask, shared(whole, parallelism))]
 
 
 def plan_units(
-    files: list[InputFile],
-    *,
-    parallelism: int,
-    split: bool,
-    guess: bool = False,
-    unit_bytes_min: int | None = None,
+    files: list[InputFile], *, parallelism: int, split: bool, unit_bytes_min: int | None = None
 ) -> list[RdbUnit]:
-    """Cut *files* into units while there are fewer files than *parallelism*: at slot boundaries, and with *guess* dumps without slot info, too.
+    """Cut *files* into units while there are fewer files than *parallelism*.
 
     A dump of several databases is read whole when a range meets the second one.  No unit has less than *unit_bytes_min*, by default the size that
     is worth a task.
@@ -88,11 +81,11 @@ def plan_units(
     wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1
     units: list[RdbUnit] = []
     for file in files:
-        units += _cut(file, min(wanted, file.size // least), guess=guess)
+        units += _cut(file, min(wanted, file.size // least))
     return sorted(units, key=lambda unit: (unit.start - (unit.end or unit.size), unit.path, unit.part))
 
 
-def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
+def _cut(file: InputFile, parts: int) -> list[RdbUnit]:
     if parts < 2 or compression_of(file.path):
         return [RdbUnit(file.path, file.size)]
     with open_raw(file.path) as raw:
@@ -102,14 +95,8 @@ def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
             return raw.read(count) or b""
 
         cuts = find_splits(read_at, file.size, parts)
-        guessed = guess and not cuts
-        if guessed:
-            cuts = find_record_splits(read_at, file.size, parts)
     bounds = enumerate(zip([0, *cuts], [*cuts, None], strict=True))
-    parts = len(cuts) + 1
-    return [
-        RdbUnit(file.path, file.size, start, end, part, parts, guessed and parts > 1) for part, (start, end) in bounds
-    ]
+    return [RdbUnit(file.path, file.size, start, end, part, len(cuts) + 1) for part, (start, end) in bounds]
 
 
 def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
@@ -132,10 +119,38 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
     return skimmer.head, dict(skimmer.aux)
 
 
+class RangeReader:
+    """Reads ranges of a file in rising order, decompressing as needed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stream = open_stream(path)
+        self._at = 0
+
+    def read(self, start: int, count: int) -> bytes:
+        """Return the *count* bytes from *start* on; DecodeError if the file has become shorter, or goes backwards."""
+        if start < self._at:
+            raise ValueError(f"range {start} lies before {self._at}")
+        self._stream.skip(start - self._at)
+        data = bytearray(count)
+        room, filled = memoryview(data), 0
+        while filled < count:
+            read = self._stream.readinto(room[filled:])
+            if not read:
+                raise DecodeError("the file has changed while it was read", offset=start + filled, source=self._path)
+            filled += read
+        self._at = start + count
+        return bytes(data)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._stream.close()
+
+
 class RdbUnitReader:
     """Iterate over the `KeyBatch`es of a unit; *skimmer* holds the facts that were met so far.
 
-    A fault of any kind in a guessed range is a SplitError: read the file whole.  Zeros at the file's end, which read as keys without name or value, are not read as such.
+    A fault of any kind in a range is a SplitError: read the file whole.  Zeros at the file's end, which read as keys without name or value, are not read as such.
     With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
     byte that is wrong, after the keys before it.  A live server sends its dump as *live* says.
     """
@@ -179,7 +194,7 @@ class RdbUnitReader:
         try:
             yield from self._decoded(self._skimmed)
         except DecodeError as error:
-            if not self.unit.guessed:
+            if self.unit.parts == 1:
                 raise
             raise SplitError(error.reason, offset=error.offset, source=error.source) from error
 

@@ -20,8 +20,7 @@ from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tal
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
 from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
-from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.survey import RangeReader
+from slotscope.sources.rdb.files import RangeReader, RdbTask, RdbUnit, RdbUnitReader
 
 
 class RdbTally(UnitTally[RdbTask]):

@@ -11,82 +11,19 @@ from hypothesis import strategies as st
 from cluster_core.errors import DecodeError
 from cluster_core.rdb.crc64 import combine_crc64
 from cluster_core.rdb.head import SplitError
-from cluster_core.rdb.splits import find_record_splits, find_splits
-from cluster_core.slots.key_slot import key_slot
+from cluster_core.rdb.splits import find_splits
 from tests.builders import rdb_builder as build
 from tests.builders.rdb_rows import skim_all
 
 VALUE = build.string("v" * 4000)
 
 
-def slotted(info, *, keys: int = 300, wrong: int = 0) -> list[bytes]:
-    """Records of *keys* keys by slot, each slot's after its info; *wrong* is added to what is declared."""
-    by_slot: dict[int, list[str]] = {}
-    for index in range(keys):
-        by_slot.setdefault(key_slot(b"key-%d" % index), []).append(f"key-{index}")
-    records = []
-    for slot in sorted(by_slot):
-        records.append(info(slot, len(by_slot[slot]) + wrong))
-        records += [build.key(name, 0, VALUE) for name in by_slot[slot]]
-    return records
-
-
 def reader(data: bytes):
     return lambda offset, count: data[offset : offset + count]
 
 
-DIALECTS = pytest.mark.parametrize(
-    ("magic", "info"),
-    [("VALKEY080", build.slot_info_aux), ("REDIS0011", build.slot_info_aux), ("REDIS0012", build.slot_info)],
-)
-
-
-@DIALECTS
-def test_ranges_between_cuts_hold_every_key_once(magic: str, info):
-    data = build.rdb(build.select(0), build.resize(300, 0), *slotted(info), magic=magic)
-
-    cuts = find_splits(reader(data), len(data), 4)
-    whole, skimmer, _ = skim_all(data)
-    bounds = [0, *cuts, None]
-    parts = [
-        skim_all(data, start=start or 0, end=end, head=skimmer.head if start else None)
-        for start, end in pairwise(bounds)
-    ]
-
-    assert len(cuts) == 3
-    assert [abs(cut * 4 - len(data) * part) < len(data) // 8 for part, cut in enumerate(cuts, 1)] == [True] * 3
-    assert [error for _, _, error in parts] == [None] * 4
-    assert [row for rows, _, _ in parts for row in rows] == whole
-    crc = 0
-    for start, (_, part, _) in zip(bounds, parts, strict=False):
-        crc = combine_crc64(crc, part.crc, part.position - (start or 0))
-    assert crc == skimmer.stored_crc
-
-
-@DIALECTS
-def test_a_value_that_imitates_whole_slots_is_found_out_by_the_range_before_it(magic: str, info):
-    """No proof withstands a user who stores a piece of a dump; the reader of a range must land on its end."""
-    imitation = b"".join(slotted(info))
-    records = [info(key_slot(b"k"), 1), build.key("k", 0, build.string(imitation))]
-    data = build.rdb(build.select(0), *records, magic=magic)
-
-    cuts = find_splits(reader(data), len(data), 2)
-    rows, _, error = skim_all(data, end=cuts[0])
-
-    assert rows == []
-    assert isinstance(error, SplitError)
-    assert error.reason == "split point is inside a record"
-    assert error.offset == cuts[0]
-
-
-def test_a_file_without_slot_info_is_not_cut():
-    data = build.rdb(build.select(0), *(build.key(f"k{i}", 0, VALUE) for i in range(200)))
-
-    assert find_splits(reader(data), len(data), 4) == []
-
-
 def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
-    """A dump without slot info: strings, compressed ones, hashes, some that expire, in one database or several."""
+    """A dump of strings, compressed ones, hashes, some that expire, in one database or several; slot info stands before some."""
     kinds = [
         lambda i: build.key(f"key-{i}", 0, build.string(b"v%d" % i * (i % 60))),
         lambda i: build.key(
@@ -95,7 +32,7 @@ def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
         lambda i: build.key(
             f"h:{i}", 16, build.string(build.listpack([b"field", i, b"more", b"\x00\x01\xfc" * (i % 9)]))
         ),
-        lambda i: build.key(f"n:{i}", 0, build.integer(i)),
+        lambda i: build.slot_info_aux(i, 1) + build.key(f"n:{i}", 0, build.integer(i)),
     ]
     records = [kinds[i % 4](i) for i in range(keys)]
     step = keys // dbs
@@ -106,8 +43,8 @@ def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
 PLAIN = plain()
 
 
-def test_ranges_of_a_dump_without_slots_hold_every_key_once():
-    cuts = find_record_splits(reader(PLAIN), len(PLAIN), 3)
+def test_ranges_between_cuts_hold_every_key_once():
+    cuts = find_splits(reader(PLAIN), len(PLAIN), 3)
     whole, skimmer, _ = skim_all(PLAIN)
     parts = [
         skim_all(PLAIN, start=start or 0, end=end, head=skimmer.head if start else None)
@@ -118,6 +55,10 @@ def test_ranges_of_a_dump_without_slots_hold_every_key_once():
     assert [abs(cut * 3 - len(PLAIN) * part) < len(PLAIN) // 4 for part, cut in enumerate(cuts, 1)] == [True] * 2
     assert [error for _, _, error in parts] == [None] * 3
     assert [row for rows, _, _ in parts for row in rows] == whole
+    crc = 0
+    for start, (_, part, _) in zip([0, *cuts], parts, strict=True):
+        crc = combine_crc64(crc, part.crc, part.position - start)
+    assert crc == skimmer.stored_crc
 
 
 @pytest.mark.long
@@ -149,7 +90,7 @@ def test_a_dump_stored_in_a_value_is_found_out_by_the_range_before_the_guess():
     stored = b"".join(build.key(f"inner-{i}", 0, VALUE) for i in range(200))
     data = build.rdb(build.select(0), build.key("k", 0, build.string(stored)), magic="REDIS0009")
 
-    cuts = find_record_splits(reader(data), len(data), 2)
+    cuts = find_splits(reader(data), len(data), 2)
     _, _, error = skim_all(data, end=cuts[0])
 
     assert isinstance(error, SplitError)
@@ -158,21 +99,13 @@ def test_a_dump_stored_in_a_value_is_found_out_by_the_range_before_the_guess():
 
 def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
     data = plain(dbs=2)
-    (cut,) = find_record_splits(reader(data), len(data), 2)
+    (cut,) = find_splits(reader(data), len(data), 2)
     late = next(row[11] for row in skim_all(data)[0] if row[11] > cut + 1000)
 
     _, _, error = skim_all(data, end=late)
 
     assert isinstance(error, SplitError)
     assert "database 1 begins" in error.reason
-
-
-def test_a_value_that_looks_like_slot_info_is_no_boundary():
-    fake = build.string(build.slot_info_aux(5, 1) + bytes(5000) + build.slot_info_aux(6, 1))
-    records = [build.slot_info_aux(key_slot(b"k"), 60), *[build.key("k", 0, fake)] * 60]
-    data = build.rdb(build.select(0), *records, magic="VALKEY080")
-
-    assert find_splits(reader(data), len(data), 2) == []
 
 
 def test_what_is_no_rdb_raises():

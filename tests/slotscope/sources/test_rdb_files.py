@@ -48,8 +48,8 @@ def test_a_fault_in_a_guessed_range_asks_for_the_whole_file(tmp_path):
     path.write_bytes(DUMP)
     wrong = len(DUMP) // 2 + 1
     ranges = [
-        RdbUnit(str(path), len(DUMP), 0, wrong, 0, 2, True),
-        RdbUnit(str(path), len(DUMP), wrong, None, 1, 2, True),
+        RdbUnit(str(path), len(DUMP), 0, wrong, 0, 2),
+        RdbUnit(str(path), len(DUMP), wrong, None, 1, 2),
     ]
 
     found = [_facts(RdbTask((unit,))) for unit in ranges]
@@ -65,14 +65,14 @@ def test_right_guesses_give_the_keys_and_the_checksum_of_the_whole(tmp_path):
     whole = [key for batch in RdbUnitReader(RdbUnit(str(path), len(DUMP))) for key in batch.offset.tolist()]
     for cut in whole[1::7]:
         ranges = [
-            RdbUnit(str(path), len(DUMP), 0, cut, 0, 2, True),
-            RdbUnit(str(path), len(DUMP), cut, None, 1, 2, True),
+            RdbUnit(str(path), len(DUMP), 0, cut, 0, 2),
+            RdbUnit(str(path), len(DUMP), cut, None, 1, 2),
         ]
         assert [key for unit in ranges for batch in RdbUnitReader(unit) for key in batch.offset.tolist()] == whole
 
     path.write_bytes(DUMP[:-1] + bytes([DUMP[-1] ^ 1]))
     with pytest.raises(SplitError, match="CRC64"):
-        list(RdbUnitReader(RdbUnit(str(path), len(DUMP), whole[9], None, 1, 2, True)))
+        list(RdbUnitReader(RdbUnit(str(path), len(DUMP), whole[9], None, 1, 2)))
 
 
 def _facts(task):
