@@ -1,4 +1,4 @@
-"""Compare the promises of a plan with the live cluster or a new snapshot; writes gold/plan_audits."""
+"""Compare the promises of a plan with the live cluster; writes gold/plan_audits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.failure import PROMISE_BROKEN
 
 
-def command(request: Request = Request()) -> int:
+def command(request: Request) -> int:
     """Compare the promises of a plan with the cluster after its moves.
 
     Checks owners on every node, open slots, leftover keys, and the heaviest master of each resource.  Sends read-only

@@ -65,7 +65,7 @@ COMMANDS = {
         "jobs.rebalance:command",
         "Balance a live cluster: measure, plan, dry run; --apply moves",
         "slotscope rebalance 10.0.0.5:6379 --apply",
-        ("apply", "rollback", "tolerance", "drain", "latency-ms-max", "maintenance-window", "new", "user", "tls"),
+        ("apply", "rollback", "tolerance", "drain", "latency-ms-max", "new", "user", "tls"),
     ),
     "plan make": Command(
         PLAN,
@@ -86,7 +86,7 @@ COMMANDS = {
         "jobs.execute_plan:command",
         "Apply, pause, resume or roll back a plan on a live cluster",
         "slotscope plan execute --cluster 10.0.0.5:6379 --plan latest --apply",
-        ("cluster", "plan", "apply", "rollback", "latency-ms-max", "maintenance-window", "user", "tls"),
+        ("cluster", "plan", "apply", "rollback", "latency-ms-max", "user", "tls"),
     ),
     "plan audit": Command(
         PLAN,

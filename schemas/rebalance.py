@@ -30,7 +30,6 @@ from schemas.table import (
     fields_of,
     optional,
     required,
-    several,
     with_texts,
 )
 
@@ -88,14 +87,6 @@ REBALANCE_PLANS = Table(
             ),
             _optional_by_resource("watched_after", "the same afterwards"),
             _optional_by_resource("watched_limits", "limits that would apply if balanced"),
-            _optional_by_resource(
-                "capacity_due_s",
-                "seconds until the first master reaches its capacity at the growth of growth_s; missing: never; null: unknown",
-            ),
-            _optional_by_resource("balance_due_s", "seconds until the first master is out of balance again"),
-            optional("growth_s", DOUBLE, "seconds between the two measurements of growth; null: unknown"),
-            optional("growth_since", TEXT, "earlier measurement: snapshot or plan"),
-            optional("growth_of", several(TEXT), "resources with a growth rate"),
             optional(
                 "memory_error",
                 DOUBLE,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.topology.node import Topology
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
@@ -48,23 +48,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """The view of one node: the owner of each slot (empty for none), its own open slots; *lost* is why it did not answer."""
-
-    address: str
-    owners: Sequence[str] = ()
-    open_slots: Sequence[int] = ()
-    lost: str = ""
-
-    @staticmethod
-    def of(address: str, topology: Topology) -> NodeView:
-        """Return the view in *topology*, which is CLUSTER NODES of that node."""
-        me = topology.by_id.get(topology.my_id or "")
-        open_slots = sorted({*me.migrating, *me.importing}) if me else []
-        return NodeView(address, [owner or "" for owner in topology.slot_map().owners()], open_slots)
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     """Load of each master (node id) in one resource.
 
@@ -78,28 +61,29 @@ class Measured:
     doubt: str = ""
 
 
-def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]:
+def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     """Return whether every node knows the planned owners, and whether a slot is still open."""
-    planned = stored.plan.owners_after
-    wrong: list[str] = []
+    planned: dict[str, list[int]] = {}
+    for slot, owner in enumerate(stored.plan.owners_after):
+        planned.setdefault(owner, []).append(slot)
+    wrong = [f"{address} did not answer: {why}" for address, why in sight.lost.items()]
     worst = 0
-    for view in views:
-        if view.lost:
-            wrong.append(f"{view.address} did not answer: {view.lost}")
-            continue
-        others = [slot for slot, owner in enumerate(planned) if _owner_of(view, slot) != owner]
+    for node in sight.nodes.values():
+        others = sorted(s for owner, slots in planned.items() for s in slots if s not in node.owners.get(owner, ()))
         worst = max(worst, len(others))
         if others:
             first = others[0]
-            now, then = name_of(stored, _owner_of(view, first)), name_of(stored, planned[first])
+            owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
+            now, then = name_of(stored, owner), name_of(stored, stored.plan.owners_after[first])
             wrong.append(
-                f"{view.address}: slots {_ranges(others)} are not as planned (slot {first} belongs to {now}, not {then})"
+                f"{node.address}: slots {_ranges(others)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
-    opened = sorted({slot for view in views for slot in view.open_slots})
+    opened = sorted({slot for node in sight.nodes.values() for slot in (*node.migrating, *node.importing)})
+    count = len(stored.plan.owners_after)
     return [
         Finding(
             OWNERS, "", 0.0, float(worst), 0.0, not wrong,
-            _few(wrong) or f"all {len(planned)} slots belong to the planned masters on all {len(views)} nodes",
+            _few(wrong) or f"all {count} slots belong to the planned masters on all {len(sight.nodes)} nodes",
         ),
         Finding(
             OPEN_SLOTS, "", 0.0, float(len(opened)), 0.0, not opened,
@@ -167,10 +151,6 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 def is_kept(findings: Iterable[Finding]) -> bool:
     """Return whether no finding reports a broken promise."""
     return all(finding.kept is not False for finding in findings)
-
-
-def _owner_of(view: NodeView, slot: int) -> str:
-    return view.owners[slot] if slot < len(view.owners) else ""
 
 
 def _ranges(slots: Sequence[int]) -> str:

@@ -109,7 +109,7 @@ class PlanAuditRow(NamedTuple):
     """One aspect of an audit."""
 
     plan_id: Annotated[str, "the plan that is audited"]
-    source: Annotated[str, "what was measured: cluster HOST:PORT or snapshot NAME"]
+    source: Annotated[str, "what was measured: cluster HOST:PORT"]
     audited_at: Annotated[datetime, "when, UTC"]
     aspect: Annotated[str, "owners, open slots, keys left behind or load"]
     resource: Annotated[str, "resource of a load; empty for counts"]

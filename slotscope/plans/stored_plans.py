@@ -17,6 +17,8 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
+LIVE = "live"
+"""The `snapshot_id` of plans from loads of live servers."""
 _ID = re.compile(r"[0-9a-f]{4,12}")
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from cluster_core.load.unread import FileUnread, Unread, together
 from cluster_core.load.windows import combine_windows
 from cluster_core.memory.model import Exactness, MemoryBasis
-from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import KEY_USE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
@@ -28,7 +26,6 @@ class Weights:
     """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
 
     *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
-    *growth* is that between the last two snapshots, where both have dates; *taken_at* is the date of the newest.
     """
 
     loads: dict[str, list[float]]
@@ -36,8 +33,6 @@ class Weights:
     unread: Unread
     foreign_keys: int
     memory: tuple[MemoryBasis, ...] = ()
-    growth: Growth | None = None
-    taken_at: datetime | None = None
 
 
 def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
@@ -61,8 +56,6 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
         together(_unread(root, head) for head in heads),
         int(sum(window["foreign"][0] for window in windows)),
         tuple(filter(None, map(_memory_basis, heads))),
-        _growth(heads, windows),
-        heads[-1]["taken_at"],
     )
 
 
@@ -74,14 +67,6 @@ def _estimated_ops(root: str, snapshot_id: str) -> list[float]:
     for row in read_rows(root, KEY_USE, where="ops_per_s is not null", snapshot_id=snapshot_id, scope="slot"):
         found[int(row["scope_value"])] = round(row["ops_per_s"] * 1000)
     return found if any(found) else []
-
-
-def _growth(heads: Sequence[Mapping[str, Any]], windows: Sequence[dict[str, list[float]]]) -> Growth | None:
-    taken = [head["taken_at"] for head in heads[-2:]]
-    if len(taken) < 2 or None in taken or taken[0] >= taken[1]:
-        return None
-    earlier, later = ({name: load for name, load in window.items() if name in RESOURCES} for window in windows[-2:])
-    return Growth((taken[1] - taken[0]).total_seconds(), earlier, later, f"snapshot {heads[-2]['snapshot_id']}")
 
 
 def is_partial(head: Mapping[str, Any]) -> bool:

@@ -5,17 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cluster_core.rebalance.execution.run_state import Settings
-from cluster_core.rebalance.stored_plan import StoredPlan
 from jobs import main as program
-from slotscope.pipelines.rebalance.execution import carry_out
-from slotscope.plans.maintenance import MaintenanceWindow
 from slotscope.runtime import cli
-from slotscope.servers.moves import open_nodes
-from slotscope.servers.node_link import Access
 from tests.benches.clusters import Cluster
 
 REPOSITORY = Path(__file__).parents[2]
@@ -52,22 +45,3 @@ def wait_for_commits(root: Path, process: subprocess.Popen[str], count: int) -> 
     end = time.monotonic() + BEGIN_S_MAX
     while commits(root) < count and process.poll() is None and time.monotonic() < end:
         time.sleep(0.001)
-
-
-def carry_out_until_closing(root: Path, stored: StoredPlan, cluster: Cluster) -> int:
-    """Carry *stored* out in a window that closes after a second, while all moves take ten; return the exit code."""
-    now = datetime.now(UTC)
-    window = MaintenanceWindow((now - timedelta(hours=1)).time(), (now + timedelta(seconds=1)).time(), UTC)
-    nodes = open_nodes(Access(), [node.id for node in stored.nodes], f"127.0.0.1:{cluster.masters[0].port}")
-    try:
-        return carry_out(
-            str(root), stored, nodes, Settings(bytes_per_s_max=stored.plan.moved / stored.plan.unit / 10), None, window
-        )
-    finally:
-        nodes.close()
-
-
-def open_hours() -> str:
-    """A maintenance window that is open now and for hours to come, as a command line has it."""
-    now = datetime.now(UTC)
-    return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"

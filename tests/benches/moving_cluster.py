@@ -107,9 +107,8 @@ def store_balance(
     cluster: Cluster,
     *,
     tolerance: float = 0.02,
-    ago_s: float = 0,
 ) -> StoredPlan:
-    """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance does, as if made *ago_s* seconds before."""
+    """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance does."""
     weights = measure(cluster)
     nodes = planned_nodes(topology_of(cluster.masters[0]))
     loads = {"memory_bytes": weights.bytes, "keys": weights.keys}
@@ -119,7 +118,7 @@ def store_balance(
         problem,
         nodes,
         snapshot_id="live",
-        created_at_ms=time.time_ns() // 10**6 - round(ago_s * 1000),
+        created_at_ms=time.time_ns() // 10**6,
     )
     write_plan(str(root), made, bad_records=0, parts={}, memory_error=0.0)
     return made.stored

@@ -22,7 +22,6 @@ RESOURCES = (("serialized_bytes", 5_000_000_000), ("keys", 20_000_000), ("ops", 
 """What is balanced, with its fair share."""
 UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("asked", "warnings", "watched"), ()),
-    **dict.fromkeys(("capacity_due_s", "balance_due_s", "growth_s", "growth_since", "growth_of")),
     **dict.fromkeys(("by_hand_s", "memory_error", "key_by_key")),
     "gain_min": 0.0, "bad_records": 0, "is_partial": False,
 }  # fmt: skip
@@ -57,17 +56,6 @@ def heavy(slot: int, node: str, ratio: float, pieces: int, parts: list[Row]) -> 
 def part(tag: bytes | None, key: bytes | None, keys: int, size: int, share: float, pieces: int | None = None) -> Row:
     """A hash tag or a key of a heavy slot."""
     return Row(hash_tag=tag, key=key, keys=keys, bytes=size, share=share, part_pieces=pieces)
-
-
-def earlier(
-    plan_id: str, days: int, verdict: str, moved: int, promised: dict[str, float], audited: dict[str, float] | None = None,
-    kept: bool | None = None,
-) -> Row:  # fmt: skip
-    """An earlier plan, executed if it was audited."""
-    return Row(
-        plan_id=plan_id, created_at_ms=MADE_MS - days * 86_400_000, verdict=verdict, moved_bytes=moved, cost="serialized_bytes",
-        promised=promised, audited=audited or {}, kept=kept, executed="executed" if audited else None,
-    )  # fmt: skip
 
 
 def node_id(number: int) -> str:
@@ -131,18 +119,6 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
                 ],
             ),
             heavy(9, nodes[0].node_id, 2.1, 2, [part(None, b"counter:global", 1, 64, 0.99)]),
-        ],
-        history=[
-            earlier("aaaa00000003", 1, PlanVerdict.TOO_SMALL, 0, {"serialized_bytes": 1.024}),
-            earlier(
-                "aaaa00000002", 2, PlanVerdict.MOVE, 812_000_000,
-                {"serialized_bytes": 1.0198, "keys": 1.015}, {"serialized_bytes": 1.0187, "keys": 1.0152}, True,
-            ),
-            earlier(
-                "aaaa00000001", 9, PlanVerdict.MOVE, 1_912_000_000,
-                {"serialized_bytes": 1.0195, "keys": 1.011}, {"serialized_bytes": 1.0812, "keys": 1.012}, False,
-            ),
-            earlier("aaaa00000000", 16, PlanVerdict.MOVE, 912_000, {"keys": 1.011}),
         ],
         **UNKNOWN,
     )  # fmt: skip
@@ -223,8 +199,5 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
         heavy=[
             changed(line, node_id=evil, resource=evil, parts=[part(raw, None, 1, 1, 0.5, 2), part(None, raw, 1, 1, 0.5)])
             for line in report.heavy
-        ],
-        history=[
-            changed(one, plan_id=evil, verdict=everything, promised={evil: 1.0}, executed=HOSTILE[2]) for one in report.history
         ],
     )  # fmt: skip

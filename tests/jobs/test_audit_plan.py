@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -13,21 +12,18 @@ import pytest
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
-from cluster_core.slots.slot_set import SlotSet
 from jobs.audit_plan import Request
 from jobs.main import main
-from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
-from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from schemas.rebalance import PLAN_AUDITS
 from slotscope.pipelines.rebalance.audit import audit_plan
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.runtime.failure import PROMISE_BROKEN
-from slotscope.runtime.storage.delta_files import append_rows, read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.moving_cluster import owners_of
 from tests.benches.program import without_progress
 from tests.benches.servers import SLOT_COUNT, free_port, valkey_binary, wait_for
-from tests.builders.stored_rows import store
 
 pytestmark = pytest.mark.servers
 
@@ -173,12 +169,9 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "give either --cluster HOST:PORT or --snapshot NAME"),
-        (("--cluster", "a:1", "--snapshot", "s"), "give either"),
         (("--cluster", "127.0.0.1:0"), "write HOST:PORT"),
         (("--cluster", "FREE"), "refused"),
         (("--cluster", "a:1", "--seconds", "-1"), "--window and --seconds must be"),
-        (("--snapshot", "none"), "no finished snapshot none"),
         (("--cluster", "a:1", "--plan", "zz"), "0 plans have that id"),
     ],
 )
@@ -198,7 +191,7 @@ def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys,
     assert not (tmp_path / PLAN_AUDITS.name).exists()
 
 
-# -- a snapshot --------------------------------------------------------------------------------------------------------
+# -- a plan by hand --------------------------------------------------------------------------------------------------------
 
 A, B = "a" * 40, "b" * 40
 ADDRESSES = {A: "127.0.0.1:7001", B: "127.0.0.1:7002"}
@@ -225,80 +218,3 @@ def stored_by_hand(root: str) -> StoredPlan:
     """Write it under *root*."""
     write_plan(root, made_by_hand(), bad_records=0, parts={})
     return made_by_hand().stored
-
-
-def write_snapshot(
-    root: str,
-    stored: StoredPlan,
-    *,
-    owners: tuple[str, ...] | None = None,
-    topology: bool = True,
-    taken_at: datetime | None = None,
-) -> None:
-    """What key-slots would write of dumps after the moves: the loads of the plan on their new owners."""
-    owners = owners or stored.plan.owners_after
-    loads = stored.problem.loads
-    rows = [
-        {
-            "slot": slot, "node_id": owners[slot], "owner_id": owners[slot],
-            "keys": loads["keys"][slot], "serialized_bytes": loads["serialized_bytes"][slot], "ops": loads["ops"][slot],
-            "memory_bytes": None, "expires": 0,
-        }
-        for slot in range(SLOT_COUNT)
-        if loads["keys"][slot]
-    ]  # fmt: skip
-    lines = [
-        f"{name} {ADDRESSES[name]}@17001 master - 0 0 {at} connected {ranges_of(owners, name)}"
-        for at, name in enumerate((A, B), 1)
-    ]
-    head = {
-        "taken_at": taken_at, "keys": 120, "serialized_bytes": 7200, "bad_records": 0, "warnings": [],
-        "topology": "\n".join(lines) + "\n" if topology else None,
-    }  # fmt: skip
-    store(root, "after", {SLOT_LOAD: rows, SNAPSHOTS: [head]}, job="key-slots")
-
-
-def ranges_of(owners: tuple[str, ...], name: str) -> str:
-    """Slots of a node as CLUSTER NODES prints them."""
-    return str(SlotSet(slot for slot, owner in enumerate(owners) if owner == name))
-
-
-def test_a_snapshot_after_the_moves_keeps_the_promise(tmp_path, capsys):
-    """Owners from its topology, loads from silver/slot_load."""
-    root = str(tmp_path)
-    stored = stored_by_hand(root)
-    write_snapshot(root, stored)
-
-    code = audit("--root", root, "--snapshot", "after")
-    rows = by_aspect(root)
-
-    assert stored.plan.moves
-    assert code == 0
-    assert rows["owners", ""]["kept"] is True
-    for reach in stored.plan.reach[:2]:
-        assert rows["load", reach.resource]["measured"] == pytest.approx(float(reach.after))
-    assert "kept" in capsys.readouterr().out
-
-
-def test_a_snapshot_that_is_older_than_the_moves_is_not_compared(tmp_path):
-    """Its dumps show another time."""
-    root = str(tmp_path)
-    stored = stored_by_hand(root)
-    moved_at = datetime.fromtimestamp(MADE_MS / 1000, UTC)
-    write_snapshot(root, stored, taken_at=moved_at - timedelta(seconds=1))
-    move = stored.plan.moves[0]
-    append_rows(
-        root,
-        PLAN_STEPS,
-        [
-            {
-                "plan_id": stored.plan_id, "run_id": "r", "seq": 1, "ts": moved_at, "batch": 1, "step": "done",
-                "source": move.source, "target": move.target, "slots": str(move.slot),
-            }
-        ],
-    )  # fmt: skip
-    audit_plan(Request(root=root, snapshot="after"))
-    rows = by_aspect(root)
-
-    assert rows["load", "keys"]["kept"] is None
-    assert "taken before the last slot moved" in rows["load", "keys"]["detail"]

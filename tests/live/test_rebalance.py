@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis.cluster import RedisCluster
 
 from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_LOAD, REBALANCE_PLANS
@@ -23,7 +22,6 @@ from tests.benches.moving_cluster import (
     load_hot_tags,
     measure,
     owners_of,
-    store_balance,
     store_moves,
 )
 from tests.benches.program import without_progress
@@ -86,16 +84,8 @@ def redis62() -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redis7, tmp_path, capsys):
-    """A plan of ten days ago, fifty kilobytes more since then, 95 % of maxmemory: how full targets get, and in how many days each server is.
-
-    Before the tests that balance these servers: where nothing moves, no target has a headroom to show.
-    """
-    store_balance(tmp_path, redis7, ago_s=10 * 86_400)
-    client = RedisCluster(host="127.0.0.1", port=redis7.masters[0].port)
-    grown = [f"grown:{n}" for n in range(250)]
-    for key in grown:
-        client.set(key, b"x" * 200)
+def test_the_plan_knows_the_maxmemory_of_the_servers(redis7, tmp_path, capsys):
+    """Before the tests that balance these servers: where nothing moves, no target has a headroom to show."""
     try:
         for node in redis7.masters:
             node.call("CONFIG", "SET", "maxmemory", 32 << 20)
@@ -103,20 +93,10 @@ def test_the_plan_knows_the_maxmemory_of_the_servers_and_when_they_reach_it(redi
     finally:
         for node in redis7.masters:
             node.call("CONFIG", "SET", "maxmemory", 0)
-        for key in grown:
-            client.delete(key)
-        client.close()
 
     said = " ".join(capsys.readouterr().out.split())
-    plan = max(read_rows(str(tmp_path), REBALANCE_PLANS), key=lambda row: row["created_at"])
-    held = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD, plan_id=plan["plan_id"], resource="memory_bytes")}  # fmt: skip
-    days = plan["capacity_due_s"]["memory_bytes"] / 86_400
-    assert plan["growth_of"] == ["keys", "memory_bytes"]
-    assert plan["growth_s"] == pytest.approx(10 * 86_400, abs=600)
-    assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held.values())
-    assert f"capacity reached in {days:,.0f} days (memory bytes)" in said
-    assert 1000 < days < 100_000
-    assert "at the growth of the 10 days since plan" in said
+    held = read_rows(str(tmp_path), REBALANCE_LOAD, resource="memory_bytes")
+    assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held)
     assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
 
 
@@ -302,7 +282,6 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
         (["127.0.0.1:1", "--seconds", "nan"], "--seconds must be above 0"),
         (["127.0.0.1:1", "--window", "-1"], "--window must be"),
         (["127.0.0.1:1", "--patience", "nan"], "--patience nan"),
-        (["127.0.0.1:1", "--maintenance-window", "night"], "write it as 01:00-05:00"),
         (["127.0.0.1:1", "--bytes-per-s-max", "0"], "--bytes-per-s-max 0.0: must be more than 0"),
         (["127.0.0.1:1", "--plan", "abcd"], "no plan there"),
     ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from jobs import main as program
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
-from tests.benches.live_runs import REPOSITORY, carry_out_until_closing, commits, open_hours
+from tests.benches.live_runs import REPOSITORY, commits
 from tests.benches.moving_cluster import measure, owners_of, slowly
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 from tests.benches.skewed_load import load_skewed
@@ -99,11 +100,15 @@ def assert_balanced(cluster: Cluster, *, is_large: bool) -> None:
     assert max(measure(cluster).max_over_mean(owners, ids).values()) <= LIMIT
 
 
+def assert_nothing_open(cluster: Cluster) -> None:
+    topologies: list[Topology] = [topology_of(node) for node in cluster.masters]
+    assert not any(entry.migrating or entry.importing for topology in topologies for entry in topology.nodes)
+
+
 def assert_no_complaint(cluster: Cluster) -> None:
     """redis-cli --cluster check, which Valkey's is the same as, where it is installed; else what it looks at."""
+    assert_nothing_open(cluster)
     for node in cluster.masters:
-        topology: Topology = topology_of(node)
-        assert not any(entry.migrating or entry.importing for entry in topology.nodes)
         assert owners_of(node) == owners_of(cluster.masters[0])
         assert "" not in owners_of(node)
     tool = shutil.which("valkey-cli") or shutil.which("redis-cli")
@@ -119,23 +124,15 @@ def assert_no_complaint(cluster: Cluster) -> None:
         assert "[OK] All 16384 slots covered" in told.stdout
 
 
-def kill_in_the_middle(root: Path, cluster: Cluster) -> None:
-    """Begin the plan of the dry run, slowly, and kill -9 after some rows of the journal."""
-    stored = read_unchanged_plan(str(root), "latest")
+def stop_in_the_middle(root: Path, cluster: Cluster, how: signal.Signals) -> int:
+    """Begin the plan of the dry run or resume it, slowly, send a signal after some rows of the journal, and return the exit code."""
+    stored, written = read_unchanged_plan(str(root), "latest"), commits(root)
     process = start(root, cluster, "--apply", "--plan", stored.plan_id, *slowly(stored, 20))
-    while commits(root) < 4 and process.poll() is None:
+    while commits(root) < written + 4 and process.poll() is None:
         time.sleep(0.001)
     assert process.poll() is None, process.communicate()
-    process.kill()
-    process.wait()
-
-
-def close_in_the_middle(root: Path, cluster: Cluster) -> None:
-    """Go on with the plan that was begun until its window closes: what was open is ended, and not all is done."""
-    stored = read_unchanged_plan(str(root), "latest")
-    assert carry_out_until_closing(root, stored, cluster) == PAUSED
-    assert not any(entry.migrating or entry.importing for node in cluster.masters for entry in topology_of(node).nodes)
-    assert owners_of(cluster.masters[0]) != list(stored.plan.owners_after)
+    process.send_signal(how)
+    return process.wait()
 
 
 def join(cluster: Cluster, newcomers: list[Server]) -> Cluster:
@@ -175,7 +172,7 @@ def grow_and_shrink(
 @pytest.mark.slow  # its parts are shown on a small cluster by test_rebalance.py
 @pytest.mark.parametrize(("kind", "keys"), [("valkey", SMALL), ("redis", SMALL), ("valkey", LARGE), ("redis", LARGE)])
 def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_path, capsys):
-    """To 1.02 in keys and memory; killed, its window closed, and gone on with; three empty masters filled and drained; nothing lost, and no
+    """To 1.02 in keys and memory; killed, paused, and resumed; three empty masters filled and drained; nothing lost, and no
     tool complains."""
     binary = valkey_binary() if kind == "valkey" else redis_binary()
     if binary is None:
@@ -200,9 +197,10 @@ def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_p
         assert code == OK, said
         assert "dry run: nothing was changed" in said
 
-        kill_in_the_middle(root, cluster)
-        close_in_the_middle(root, cluster)
-        code, said, seconds = runs.run(cluster, "--apply", "--maintenance-window", open_hours())
+        stop_in_the_middle(root, cluster, signal.SIGKILL)
+        assert stop_in_the_middle(root, cluster, signal.SIGINT) == PAUSED
+        assert_nothing_open(cluster)
+        code, said, seconds = runs.run(cluster, "--apply")
         seen["apply"] = client.stretch() | {"seconds": round(seconds, 1)}
         assert "is unfinished: resuming it" in said
         assert code in (OK, PROMISE_BROKEN), said

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
 
+from cluster_core.rebalance.execution.cluster_now import JobSight
+from cluster_core.rebalance.execution.effects import Send
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -24,14 +25,6 @@ class Path(Enum):
     LEGACY = "setslot"
     VALKEY_JOBS = "migrateslots"
     REDIS_IMPORT = "migration import"
-
-
-class Command(NamedTuple):
-    """One command to *node*; *each_key* marks a step that repeats until the slot is empty."""
-
-    node: str
-    words: tuple[str, ...]
-    each_key: bool = False
 
 
 def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
@@ -101,48 +94,40 @@ def seconds_of(
     return found
 
 
-def commands_of(batch: Batch, path: Path) -> list[Command]:
+def commands_of(batch: Batch, path: Path) -> list[Send]:
     """Return the commands of *batch* in order; on the legacy path the other masters get the last one of each slot, too.
 
     The target is the first to learn that a slot is its own (redis 7116): if the source forgot the slot first, nobody would own it.
     """
     if path is Path.REDIS_IMPORT:
-        return [Command(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
+        return [Send(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
     if path is Path.VALKEY_JOBS:  # one command a source, with one job a target
         words: dict[str, list[str]] = {}
         for job in batch.jobs:
             words.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(
                 ("SLOTSRANGE", *_bounds(job), "NODE", job.target)
             )
-        return [Command(source, tuple(command)) for source, command in words.items()]
+        return [Send(source, tuple(command)) for source, command in words.items()]
     commands = []
     for source, target, slots, _ in batch.jobs:
         for number in map(str, slots):
             commands += [
-                Command(target, ("CLUSTER", "SETSLOT", number, "IMPORTING", source)),
-                Command(source, ("CLUSTER", "SETSLOT", number, "MIGRATING", target)),
-                Command(source, ("CLUSTER", "GETKEYSINSLOT", number, "100"), each_key=True),
-                Command(source, ("MIGRATE", target, "KEYS"), each_key=True),
-                Command(target, ("CLUSTER", "SETSLOT", number, "NODE", target)),
-                Command(source, ("CLUSTER", "SETSLOT", number, "NODE", target)),
+                Send(target, ("CLUSTER", "SETSLOT", number, "IMPORTING", source)),
+                Send(source, ("CLUSTER", "SETSLOT", number, "MIGRATING", target)),
+                Send(source, ("CLUSTER", "GETKEYSINSLOT", number, "100")),
+                Send(source, ("MIGRATE", target, "KEYS")),
+                Send(target, ("CLUSTER", "SETSLOT", number, "NODE", target)),
+                Send(source, ("CLUSTER", "SETSLOT", number, "NODE", target)),
             ]
     return commands
 
 
-def abort_of(batch: Batch, path: Path) -> list[Command]:
-    """Return the commands that stop *batch* where no key has moved; key by key, slots with moved keys can only go on."""
-    if path is Path.VALKEY_JOBS:
-        return [Command(node, ("CLUSTER", "CANCELSLOTMIGRATIONS")) for node in {j.source: None for j in batch.jobs}]
+def cancels_of(jobs: Iterable[Job | JobSight], path: Path) -> list[Send]:
+    """Return the commands that cancel server-side *jobs*: all migrations of the nodes that run them."""
     if path is Path.REDIS_IMPORT:
-        return [
-            Command(node, ("CLUSTER", "MIGRATION", "CANCEL", "ALL")) for node in {j.target: None for j in batch.jobs}
-        ]
-    return [
-        Command(node, ("CLUSTER", "SETSLOT", str(slot), "STABLE"))
-        for job in batch.jobs
-        for slot in job.slots
-        for node in (job.target, job.source)
-    ]
+        targets = dict.fromkeys(job.target for job in jobs)
+        return [Send(node, ("CLUSTER", "MIGRATION", "CANCEL", "ALL")) for node in targets]
+    return [Send(node, ("CLUSTER", "CANCELSLOTMIGRATIONS")) for node in dict.fromkeys(job.source for job in jobs)]
 
 
 def _bounds(job: Job) -> list[str]:

@@ -6,15 +6,15 @@ they have a limited length (1000 and 32 by default).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Refused, Send, Steps, Wait
+from cluster_core.rebalance.execution.effects import Answered, Clock, Refused, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.refusals import is_ours
-from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, ends_of, waves
+from cluster_core.rebalance.execution.remaining import Path, cancels_of, commands_of, ends_of, waves
 from cluster_core.rebalance.execution.run_state import (
     LOOK_PAUSE_S,
     LOOK_PAUSE_S_MAX,
@@ -73,7 +73,7 @@ def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
     sight = yield from work.look()
     known = {seen.name for node in sight.nodes.values() for seen in node.jobs}
     begun_s = yield Clock()
-    commands = [Send(command.node, command.words) for command in commands_of(batch, work.path)]
+    commands = commands_of(batch, work.path)
     replies = yield from work.ask(commands)
     refused = {
         command.node: reply.text for command, reply in zip(commands, replies, strict=True) if isinstance(reply, Refused)
@@ -150,7 +150,7 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
             hopeless = seen is not None and seen.state == "failed" and (seen.retries or 0) >= RETRIES_MAX
             if (late or hopeless or work.stop is Stop.CANCEL) and _asked(work, job) not in watch.cancelled_s:
                 watch.cancelled_s[_asked(work, job)] = now_s
-                yield from work.ask([Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)])
+                yield from work.ask(cancels_of([job], work.path))
         for job in watch.open:
             if now_s - watch.cancelled_s.get(_asked(work, job), now_s) > work.settings.patience_s:
                 raise StuckError(f"{work.name(_asked(work, job))} continues a migration after a cancel")
@@ -221,13 +221,7 @@ def wait_for_earlier(work: Work, sight: ClusterSight) -> Steps[bool]:
             raise StuckError(f"{work.name(active[0].source)} is still moving slots {active[0].slots}")
         if work.stop is Stop.CANCEL and not cancelled:
             cancelled = True
-            yield from work.ask([Send(node, words) for node, words in _cancels(work, active).items()])
+            yield from work.ask(cancels_of(active, work.path))
         yield Wait(LOOK_PAUSE_S_MAX / 4)
         sight = yield from work.look()
     return True
-
-
-def _cancels(work: Work, active: Sequence[JobSight]) -> Mapping[str, tuple[str, ...]]:
-    if work.path is Path.REDIS_IMPORT:
-        return {job.target: ("CLUSTER", "MIGRATION", "CANCEL", "ALL") for job in active}
-    return {job.source: ("CLUSTER", "CANCELSLOTMIGRATIONS") for job in active}

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -29,7 +28,6 @@ from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.execution.succession import failover_notes, see
 from cluster_core.rebalance.stored_plan import StoredPlan
-from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.reports.rebalance.execution import command_text, dry_run_document, dry_run_json
 from slotscope.reports.records import write_json
@@ -83,7 +81,6 @@ def execute(
         tell(line)
     if how.bytes_per_s_max is not None and not sizes_of(stored):
         raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} has no bytes by slot")
-    window = window_of(how)
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
         how.rollback,
@@ -96,30 +93,17 @@ def execute(
     path = None if how.path == "auto" else Path(how.path.replace("-", " "))
     try:
         seen = _preview(root, stored, nodes, settings, path, how, as_json)
-        return Executed(carry_out(root, stored, nodes, settings, path, window), seen.dry_run) if how.apply else seen
+        return Executed(carry_out(root, stored, nodes, settings, path), seen.dry_run) if how.apply else seen
     finally:
         nodes.close()
 
 
-def window_of(how: MoveOptions) -> MaintenanceWindow | None:
-    """Return the hours in which slots may move; None for any."""
-    return None if how.maintenance_window is None else read_window(how.maintenance_window, how.time_zone)
-
-
-def carry_out(
-    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None,
-    window: MaintenanceWindow | None = None,
-) -> int:  # fmt: skip
-    """Carry *stored* out on *path*, by default the fastest one, inside *window*; return the exit code."""
-    now = datetime.now(UTC)
-    if window is not None and not window.left_s(now):
-        opens = f"{window.next_opening(now):%Y-%m-%d %H:%M %Z}"
-        tell(f"paused: the maintenance window is closed, nothing was begun; it opens at {opens}, run this again then")
-        return PAUSED
+def carry_out(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None) -> int:
+    """Carry *stored* out on *path*, by default the fastest one; return the exit code."""
     with executing(root, stored.plan_id) as journal:
         execution = Execution(stored, journal.read(), path, settings)
         woken = threading.Event()
-        with _paused_by_signals(execution, woken), _paused_at_closing(execution, woken, window):
+        with _paused_by_signals(execution, woken):
             outcome = _follow(execution, nodes, journal, woken)
         journal.close()
     codes = {Verdict.PAUSED: PAUSED, Verdict.REFUSED: BAD_INPUT}
@@ -203,7 +187,6 @@ def _preview(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
 ) -> Executed:  # fmt: skip
     """Print the dry run and write its commands; return its exit code."""
-    window = window_of(how)
     if how.apply and not how.commands and not as_json:
         return Executed(OK)
     journal = PlanJournal(root, stored.plan_id)
@@ -218,8 +201,6 @@ def _preview(
         FilePath(how.commands).write_text(command_text(stored, prospect), encoding="utf-8")
     known = dry_run_json(stored, prospect) if as_json else None
     code = OK if how.apply else _show(stored, prospect, settings, as_json)
-    if not how.apply and window is not None and sum(prospect.seconds) > window.length_s:
-        tell(f"that takes about {math.ceil(sum(prospect.seconds) / window.length_s)} maintenance windows")
     return Executed(code, known)
 
 
@@ -241,8 +222,7 @@ def _show(stored: StoredPlan, prospect: Situation, settings: Settings, as_json: 
 
 
 def check_numbers(request: MoveOptions) -> None:
-    """Raise InputError for numbers and hours out of range."""
-    window_of(request)
+    """Raise InputError for numbers out of range."""
     if request.pause_after < 0:
         raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
     for name in ("patience", "job_timeout"):
@@ -287,27 +267,3 @@ def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator
 
     with caught_signals(pause):
         yield
-
-
-@contextmanager
-def _paused_at_closing(
-    execution: Execution, woken: threading.Event, window: MaintenanceWindow | None
-) -> Iterator[None]:
-    """Pause once when *window* closes."""
-    if window is None:
-        yield
-        return
-
-    def close() -> None:
-        if not execution.stop:
-            execution.pause()
-            tell("the maintenance window closes: pausing after the current step")
-            woken.set()
-
-    timer = threading.Timer(window.left_s(datetime.now(UTC)), close)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

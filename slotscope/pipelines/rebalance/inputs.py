@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from cluster_core.load.sampling import Part
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.model import Exactness, MemoryBasis
-from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.stored_plan import PlannedNode
@@ -30,7 +29,6 @@ from slotscope.pipelines.rebalance.input_caveats import (
     unchecked_capacity,
 )
 from slotscope.pipelines.rebalance.plan import BYTES
-from slotscope.plans.growth import Weighed, growth_since
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -88,7 +86,6 @@ class Inputs:
     combined: str = "last"
     unread: Unread = WHOLE
     warnings: Sequence[Caveat] = ()
-    growth: Growth | None = None
     capacity: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memory_error: float | None = None
     parts: Sequence[Part] = ()
@@ -137,7 +134,7 @@ def find_inputs(request: PlanningOptions) -> Found:
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
             together([weights.unread, _activity_unread(activity)]),
             [*foreign_load(weights), *memory_limit_caveats(limits)],
-            _growth(request.root, weights, topology), {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
+            {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
         ),
     )  # fmt: skip
 
@@ -152,14 +149,6 @@ def _memory_limits(
     infos = newest_infos([file.path for file in expand(list(request.slot_stats))], MEMORY_FIELDS)
     masters = {node.id: sum(held[slot] for slot in node.slots) for node in topology.masters()}
     return memory_limits({node: info for node, info in infos.items() if node in masters}, masters)
-
-
-def _growth(root: str, weights: Weights, topology: Topology) -> Growth | None:
-    """How loads grow: between the two snapshots that were named, or since what the tables have of the cluster before the one."""
-    if weights.growth is not None or weights.taken_at is None:
-        return weights.growth
-    now = Weighed(weights.taken_at, weights.loads, is_snapshot=True)
-    return growth_since(root, [node.id for node in topology.nodes], now)
 
 
 def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:

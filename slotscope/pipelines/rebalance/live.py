@@ -20,8 +20,7 @@ from slotscope.pipelines.rebalance.execution import Executed, access_with_passwo
 from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
-from slotscope.plans.growth import LIVE, Weighed, growth_since
-from slotscope.plans.stored_plans import read_unchanged_plan
+from slotscope.plans.stored_plans import LIVE, read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import OK
 from slotscope.runtime.priority import low_priority
@@ -75,11 +74,8 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
                 window_s=request.window,
                 memory=not request.resources or "memory_bytes" in named_resources(request),
             )
-        growth = growth_since(
-            root, [node.id for node in weights.topology.nodes], Weighed(datetime.now(UTC), weights.loads, weights.memory_error)
-        )  # fmt: skip
         inputs = Inputs(
-            weights.topology, weights.loads, snapshot_id=LIVE, growth=growth, memory_error=weights.memory_error,
+            weights.topology, weights.loads, snapshot_id=LIVE, memory_error=weights.memory_error,
             warnings=[*memory_caveats(weights), *memory_limit_caveats(weights.limits)],
             capacity={node: {"memory_bytes": size} for node, size in weights.limits.capacity.items()},
             parts=weights.parts, all_keys_s=weights.all_keys_s,

@@ -117,10 +117,6 @@ class MoveOptions:
     """Limit of moved bytes per second, by the figures of the plan. Default: none"""
     latency_ms_max: float | None = None
     """Limit of the p99 PING latency of masters in ms; moves slow down above it. Default: not measured"""
-    maintenance_window: str | None = None
-    """Daily hours for moves, as 01:00-05:00; the run pauses when they end, the same command resumes"""
-    time_zone: str = "UTC"
-    """Time zone of the window, as Europe/Berlin or +01:00"""
     patience: float = 60.0
     """Timeout of each wait in seconds (answers, absent nodes, propagation of owners); then the run pauses"""
     job_timeout: float = 3600.0
@@ -160,10 +156,8 @@ class RebalanceOptions(TableOptions, GoalOptions, MoveOptions):
 class AuditOptions(PlanOptions):
     """Options of `plan audit`."""
 
-    cluster: str | None = None
+    cluster: str
     """HOST:PORT of a node of the live cluster"""
-    snapshot: str | None = None
-    """Snapshot of key-slots from dumps after the moves, in place of the live cluster"""
     seconds: float = 60.0
     """Time limit for measuring memory in seconds; a sample beyond it; 0: not measured"""
     rate: Rate = None

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.load.sampling import Part, parts_of_slots
-from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, rehost
 from cluster_core.rebalance.plan import Plan, slot_ranges
@@ -73,7 +72,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         ),
     ]
     write_plan(
-        root, made, parts=parts, bad_records=inputs.unread.whole.bad_records, warnings=warnings, growth=inputs.growth,
+        root, made, parts=parts, bad_records=inputs.unread.whole.bad_records, warnings=warnings,
         memory_error=inputs.memory_error,
     )  # fmt: skip
     return Outcome(made, warnings)
@@ -90,12 +89,11 @@ def write_plan(
     parts: Mapping[int, Sequence[Row]],
     bad_records: int = 0,
     warnings: Sequence[Caveat] = (),
-    growth: Growth | None = None,
     memory_error: float | None = None,
 ) -> None:
     """Replace the rows of the plan in all tables."""
     partial = bool(made.stored.unread)
-    head = {**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth), "memory_error": memory_error}
+    head = {**_plan_row(made, bad_records, warnings), "memory_error": memory_error}
     tables: list[tuple[Table, list[Row]]] = [
         (rebalance.REBALANCE_SLOTS, [row._asdict() for row in made.slots]),
         (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
@@ -142,22 +140,6 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
         "watched_before": {reach.resource: float(reach.before) for reach in watched},
         "watched_after": {reach.resource: float(reach.after) for reach in watched},
         "watched_limits": {reach.resource: float(reach.limit) for reach in watched},
-    }
-
-
-def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
-    """When the next plan is due, by resource; null if growth is unknown."""
-    if growth is None:
-        return {}
-    plan = made.stored.plan
-    limits = {reach.resource: reach.limit for reach in plan.reach}
-    ahead = look_ahead(made.stored.problem, plan.owners_after, growth, limits)
-    return {
-        "capacity_due_s": {name: due.seconds for name, due in ahead.capacity.items()},
-        "balance_due_s": {name: due.seconds for name, due in ahead.balance.items()},
-        "growth_s": growth.seconds,
-        "growth_since": growth.since,
-        "growth_of": sorted(growth.earlier),
     }
 
 

@@ -29,7 +29,6 @@ from slotscope.runtime import text
 TRANSFERS_ON_PAGE = 300
 TRANSFERS_ON_TERMINAL = 6
 HEAVY_ON_TERMINAL = 4
-PLANS_ON_PAGE = 40
 RANGES_NAMED = 12
 NAME_MAX = 32
 
@@ -43,7 +42,6 @@ def to_document(report: RebalanceReport) -> Document:
         _moves(report),
         _heavy(report),
         _alternatives(report),
-        _history(report),
     ]
     document = Document(
         "plan",
@@ -84,7 +82,7 @@ def _figures(report: RebalanceReport) -> list[str]:
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{least}",
             f"{text.plural(report.batches, 'batch', 'batches')}, about {say.time_words(report)}",
         ]
-    return [*found, *say.outlook(report)]
+    return found
 
 
 def _tiles(report: RebalanceReport) -> list[Tile]:
@@ -311,39 +309,6 @@ def _alternatives(report: RebalanceReport) -> Section:
 
 def _moved(report: RebalanceReport, moved: int) -> Cell:
     return Cell(moved, say.amount(report.cost, moved))
-
-
-def _history(report: RebalanceReport) -> Section:
-    audited = [one for one in report.history if one.kept is not None]
-    promise = "its promise" if len(audited) == 1 else "their promises"
-    words = f"{sum(bool(one.kept) for one in audited)} of {text.plural(len(audited), 'audited plan')} kept {promise}."
-    columns = [
-        Column("Plan", Format.TEXT, "plan_id"),
-        Column("Made", Format.MOMENT, "created_at_ms", "descending"),
-        Column("Verdict", Format.TEXT, "verdict"),
-        Column("Moved", Format.COUNT, lambda one: Cell(one.moved_bytes, say.amount(one.cost, one.moved_bytes))),
-        Column("Promised → measured", Format.LONG, lambda one: Cell("", "\n".join(_kept_loads(one)))),
-        Column("Promise", Format.TEXT, lambda one: Cell(_promise(one), style="alarm" if one.kept is False else "")),
-    ]
-    caption = "Heaviest master over its fair share, as promised and as measured"
-    table = Table(
-        "history-table", caption, columns, report.history, "gold/rebalance_plans", on_page=PLANS_ON_PAGE, on=Place.PAGE
-    )
-    return Section("history", "Earlier plans", [*([Sentence(words)] if audited else []), table], short="History")
-
-
-def _kept_loads(one: Row) -> list[str]:
-    measured = {name: f" → {say.factor(value)}" for name, value in one.audited.items()}
-    return [
-        f"{say.resource_words(name)} {say.factor(value)}{measured.get(name, '')}"
-        for name, value in one.promised.items()
-    ]
-
-
-def _promise(one: Row) -> str:
-    if one.kept is not None:
-        return "kept" if one.kept else "broken"
-    return "audited, unknown" if one.audited else f"{one.executed}, not audited" if one.executed else "not executed"
 
 
 def _reading(report: RebalanceReport) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cluster_core.rebalance.execution.refusals import Situation, examine
-from cluster_core.rebalance.execution.remaining import Path, abort_of, commands_of, waves
+from cluster_core.rebalance.execution.remaining import Path, commands_of, waves
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -16,7 +16,6 @@ from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
 COMMANDS_SHOWN_MAX = 8
-STOPS_SHOWN_MAX = 2
 LINE_CHARS_MAX = 1 << 20
 """Commands are never cut; one with every second slot is a tenth of this."""
 OTHERS = "every other master"
@@ -54,7 +53,7 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
         Column(resource_words(stored.problem.cost), Format.COUNT),
         Column("About", Format.DURATION),
     ]
-    commands, stops = _typed(command_lines(stored, prospect)), _typed(dict.fromkeys(abort_lines(stored, prospect)))
+    commands = _typed(command_lines(stored, prospect))
     what = f"{text.plural(sum(len(job.slots) for batch in prospect.batches for job in batch.jobs), 'slot')} in {text.plural(len(prospect.batches), 'batch', 'batches')}"
     verdict = (
         f"This run would be refused: {prospect.refusals[0]}"
@@ -72,19 +71,16 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
         count = text.plural(len(commands), "command")
         sections.append(Section("commands", "Commands", [Sentence(f"{count}, slot by slot: --commands - prints them")]))
     else:
-        sections.append(Section("commands", "Commands", _lines(commands, COMMANDS_SHOWN_MAX)))
-        sections.append(Section("stop", "To stop a running batch", _lines(stops, STOPS_SHOWN_MAX)))
+        sections.append(Section("commands", "Commands", _lines(commands)))
     return Document("execution", f"plan {stored.plan_id}", verdict, sections, subtitle=f" · by {prospect.path.value}")
 
 
-def _lines(lines: Sequence[str], shown: int) -> list[Preformatted | Sentence]:
+def _lines(lines: Sequence[str]) -> list[Preformatted | Sentence]:
     if not lines:
         return []
-    block = Preformatted("\n".join(lines[:shown]), "Commands", Place.TERMINAL)
-    more = (
-        [Sentence(f"and {text.count(len(lines) - shown)} more; --commands - prints all")] if len(lines) > shown else []
-    )
-    return [block, *more]
+    block = Preformatted("\n".join(lines[:COMMANDS_SHOWN_MAX]), "Commands", Place.TERMINAL)
+    more = len(lines) - COMMANDS_SHOWN_MAX
+    return [block, Sentence(f"and {text.count(more)} more; --commands - prints all")] if more > 0 else [block]
 
 
 def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
@@ -94,9 +90,11 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
         yield "#", f"batch {batch.number}"
         for jobs in waves(batch.jobs, once=prospect.path is Path.REDIS_IMPORT):
             for command in commands_of(Batch(batch.number, tuple(jobs)), prospect.path):
-                words = " ".join(command.words) + ("   # until it answers none" if command.each_key else "")
+                words = " ".join(map(str, command.words))
+                if command.words[1] == "GETKEYSINSLOT":
+                    words += "   # until it answers none"
                 if command.words[0] == "MIGRATE":
-                    host, _, port = addresses[command.words[1]].rpartition(":")
+                    host, _, port = addresses[str(command.words[1])].rpartition(":")
                     words = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
                 yield addresses[command.node], words
                 if (
@@ -107,29 +105,20 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
                     yield OTHERS, words
 
 
-def abort_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Batch] | None = None) -> Iterator[Line]:
-    """Yield the commands that stop *batches* (all that are left)."""
-    addresses = {node.id: node.address or node.id for node in stored.nodes}
-    for batch in prospect.batches if batches is None else batches:
-        for command in abort_of(batch, prospect.path):
-            yield addresses[command.node], " ".join(command.words)
-
-
 def _typed(lines: Iterable[Line]) -> list[str]:
     """Return *lines* as a person types them, safe for a terminal."""
     return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
 
 
 def command_text(stored: StoredPlan, prospect: Situation) -> str:
-    """Return all commands as a person types them, then those that stop a batch."""
+    """Return all commands as a person types them."""
     head = [
         f"# plan {stored.plan_id}, by {prospect.path.value}",
         *(f"# {line}" for line in partial_lines(stored.unread)),
         f"# address> command; a batch begins when every job of the last one has ended; {OTHERS}: all masters below",
         *(f"# master {node.id} {node.address}" for node in stored.nodes),
     ]
-    stops = ["# to stop a running batch", *_typed(dict.fromkeys(abort_lines(stored, prospect)))]
-    return "".join(f"{line}\n" for line in [*map(_safe, head), *_typed(command_lines(stored, prospect)), *stops])
+    return "".join(f"{line}\n" for line in [*map(_safe, head), *_typed(command_lines(stored, prospect))])
 
 
 def dry_run_json(stored: StoredPlan, prospect: Situation) -> dict[str, Any]:
@@ -157,7 +146,6 @@ def dry_run_json(stored: StoredPlan, prospect: Situation) -> dict[str, Any]:
                     for job in batch.jobs
                 ],
                 "commands": _json_lines(command_lines(stored, prospect, [batch])),
-                "abort": _json_lines(abort_lines(stored, prospect, [batch])),
             }
             for batch, seconds in zip(prospect.batches, prospect.seconds, strict=True)
         ],

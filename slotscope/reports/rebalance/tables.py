@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.plan import slot_ranges
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.plans.growth import LIVE
-from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
+from slotscope.plans.stored_plans import LIVE, epoch_ms, find_plan, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row, grouped, read
-from slotscope.runtime.storage.delta_files import exists, read_rows
 
 CODES = frozenset(Code)
 """Warnings with other codes, which earlier versions wrote, are left out."""
@@ -47,7 +44,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, stored.plan_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, stored.plan_id)),
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, stored.plan_id)),
-        history=_history(root, row),
         by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
         key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
     )
@@ -110,55 +106,3 @@ def _heavy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
         lines.append(Row(**{**found[0], "parts": [Row(**row) for row in ranked]}))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
-
-
-def _history(root: str, own: Mapping[str, Any]) -> list[Row]:
-    """Return the earlier plans of the same cluster, the newest first, with their audits and journals."""
-    earlier = [
-        row
-        for row in plan_rows(root)
-        if row["plan_id"] != own["plan_id"]
-        and row["created_at"] <= own["created_at"]
-        and row["cluster"] == own["cluster"]
-    ]
-    if not earlier:
-        return []
-    audits, steps = (
-        grouped(read_rows(root, table), "plan_id") if exists(root, table) else {}
-        for table in (rebalance.PLAN_AUDITS, rebalance.PLAN_STEPS)
-    )
-    return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
-
-
-def _earlier(row: Mapping[str, Any], audits: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Row:
-    """Return one plan with its newest audit: loads *promised* and *audited* by resource; *kept* is None where that is unknown."""
-    newest = max((audit["audited_at"] for audit in audits), default=None)
-    last = [audit for audit in audits if audit["audited_at"] == newest]
-    promised = dict(row["max_over_mean_after"])
-    measured = {
-        audit["resource"]: audit["measured"]
-        for audit in last
-        if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
-    }
-    return Row(
-        plan_id=row["plan_id"], created_at_ms=epoch_ms(row["created_at"]), verdict=row["verdict"], cost=row["cost"],
-        moved_bytes=row["moved_bytes"], promised=promised, audited=measured, kept=_kept(last), executed=_executed(steps),
-    )  # fmt: skip
-
-
-def _kept(audits: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Return whether a plan kept its promise; None without an audit, and where it is unknown."""
-    if any(audit["kept"] is False for audit in audits):
-        return False
-    unknown = any(audit["kept"] is None and audit["allowed"] is not None and audit.get("error") for audit in audits)
-    return None if unknown or not audits else True
-
-
-def _executed(steps: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the outcome of a plan by its journal; None if no slot moved."""
-    moving = [step for step in steps if step["step"] != StepKind.HELD]
-    ordered = sorted(moving, key=lambda step: (step["ts"], step["seq"]))
-    if not any(step["step"] == StepKind.DONE for step in ordered):
-        return None
-    last = ordered[-1]["step"]
-    return "executed" if last == StepKind.FINISHED else "rolled back" if last == StepKind.ROLLED_BACK else "begun"

@@ -307,28 +307,3 @@ def remedy(line: Row) -> str:
             " or leave it a master of its own."
         )
     return f"Spread its keys over {text.plural(line.pieces, 'slot')}. Unknown which keys: plan from dumps, or measure memory."
-
-
-def outlook(report: RebalanceReport) -> list[str]:
-    """Return how long the plan holds: until a capacity is reached, and until the balance is lost."""
-    if report.capacity_due_s is None or report.balance_due_s is None:
-        return ["next rebalance due: unknown (needs a snapshot or live plan at least 1 h older)"]
-    found = []
-    for due, what in ((report.capacity_due_s, "capacity reached"), (report.balance_due_s, "next rebalance due")):
-        if due:
-            resource, seconds = min(due.items(), key=lambda one: (one[1], one[0]))
-            when = f"in {text.duration(seconds)}" if seconds else "now"
-            found.append(f"{what} {when} ({resource_words(resource)})")
-    grown = "at the growth between the last two measurements"
-    if report.growth_s is not None:
-        grown = f"at the growth of the {text.duration(report.growth_s)} since {text.printable(report.growth_since or '', 80)}"
-    unknown = [name for name in report.resources if report.growth_of is not None and name not in report.growth_of]
-    return [
-        ", ".join(found) + f", {grown}" if found else f"no limit is reached, {grown}",
-        *([f"growth of {' and '.join(map(resource_words, unknown))}: unknown"] if unknown else []),
-        *(["capacity: unknown (no maxmemory given)"] if not _has_capacity(report) else []),
-    ]
-
-
-def _has_capacity(report: RebalanceReport) -> bool:
-    return any(share.capacity is not None for node in report.nodes for share in node.shares.values())

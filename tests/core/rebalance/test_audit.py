@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -12,17 +13,18 @@ from cluster_core.rebalance.audit import (
     SLACK,
     Finding,
     Measured,
-    NodeView,
     audit_left_behind,
     audit_load,
     audit_owners,
     heaviest_share,
     is_kept,
 )
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, order_moves
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.slots.slot_set import SlotSet
 from tests.builders.rebalance_problems import problem
 
 HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]
@@ -46,22 +48,27 @@ def stored() -> StoredPlan:
 # -- owners ------------------------------------------------------------------------------------------------------------
 
 
+def seen(owners: Sequence[str] | None = None, opened: Sequence[int] = ()) -> NodeSight:
+    """The view of a node, by default with the planned owners."""
+    owners = owners or stored().plan.owners_after
+    views = {node: SlotSet(slot for slot, owner in enumerate(owners) if owner == node) for node in set(owners)}
+    return NodeSight("a", "b:1", owners=views, migrating=dict.fromkeys(opened, "b"))
+
+
 def test_owners_are_as_planned_when_every_node_sees_them() -> None:
     """All nodes, all slots."""
-    owners, opened = audit_owners(
-        stored(), [NodeView("a:1", stored().plan.owners_after), NodeView("b:1", stored().plan.owners_after)]
-    )
+    owners, opened = audit_owners(stored(), ClusterSight({"a": seen(), "b": seen()}))
 
     assert (owners.kept, opened.kept) == (True, True)
     assert "8 slots" in owners.detail
 
 
 def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
-    """One of them is told in full."""
+    """The first slot is reported with both owners."""
     slot = stored().plan.moves[0].slot
     stale = list(stored().plan.owners_after)
     stale[slot] = "a" if stored().plan.owners_after[slot] == "b" else "b"
-    owners, _ = audit_owners(stored(), [NodeView("a:1", stored().plan.owners_after), NodeView("b:1", stale)])
+    owners, _ = audit_owners(stored(), ClusterSight({"a": seen(), "b": seen(stale)}))
 
     assert owners.kept is False
     assert owners.measured == 1
@@ -69,8 +76,8 @@ def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
 
 
 def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
-    """What it believes is not known."""
-    owners, _ = audit_owners(stored(), [NodeView("a:1", stored().plan.owners_after), NodeView("b:1", lost="refused")])
+    """Its view is unknown."""
+    owners, _ = audit_owners(stored(), ClusterSight({"a": seen()}, {"b:1": "refused"}))
 
     assert owners.kept is False
     assert "b:1 did not answer: refused" in owners.detail
@@ -78,10 +85,7 @@ def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
 
 def test_open_slots_break_the_promise() -> None:
     """Migrating or importing on any node."""
-    _, opened = audit_owners(
-        stored(),
-        [NodeView("a:1", stored().plan.owners_after, [3]), NodeView("b:1", stored().plan.owners_after, [3, 7])],
-    )
+    _, opened = audit_owners(stored(), ClusterSight({"a": seen(opened=[3]), "b": seen(opened=[3, 7])}))
 
     assert (opened.kept, opened.measured) == (False, 2)
     assert "slots 3 7 " in opened.detail

@@ -29,7 +29,7 @@ def dry_run(moves, product: str = "valkey 9.1", **changed):
 MOVES = [(1, "a", "b"), (2, "a", "b"), (7, "a", "b")]
 
 
-def test_checks_come_first_then_batches_commands_and_how_to_stop():
+def test_checks_come_first_then_batches_and_commands():
     text = plain_text(dry_run_document(*dry_run(MOVES)))
 
     assert "Move 3 slots in 1 batch, about 210 ms." in text
@@ -37,8 +37,7 @@ def test_checks_come_first_then_batches_commands_and_how_to_stop():
         ["1", "a:1", "b:1", "3", "2", "30", "B", "210", "ms"]
     ]
     assert "a:1> CLUSTER MIGRATESLOTS SLOTSRANGE 1 2 7 7 NODE b" in text
-    assert "a:1> CLUSTER CANCELSLOTMIGRATIONS" in text
-    assert text.index("Checks") < text.index("Batches") < text.index("MIGRATESLOTS") < text.index("CANCELSLOT")
+    assert text.index("Checks") < text.index("Batches") < text.index("MIGRATESLOTS")
 
 
 def test_a_failed_check_is_named_in_the_first_lines():
@@ -93,7 +92,6 @@ def test_json_has_the_commands_of_each_batch():
     assert (found["plan_id"], found["path"], found["refusals"]) == (stored.plan_id, "migrateslots", [])
     assert batch["jobs"] == [{"source": "a", "target": "b", "slots": "1-2 7", "serialized_bytes": 30.0}]
     assert batch["commands"] == [{"node": "a:1", "command": "CLUSTER MIGRATESLOTS SLOTSRANGE 1 2 7 7 NODE b"}]
-    assert batch["abort"] == [{"node": "a:1", "command": "CLUSTER CANCELSLOTMIGRATIONS"}]
 
 
 def test_an_address_cannot_forge_a_line():

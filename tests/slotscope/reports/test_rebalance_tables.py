@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
-from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
+from schemas.rebalance import REBALANCE_PLANS
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.words import amount, headline
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import append_rows, read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.rebalance_problems import random_problem
 from tests.builders.stored_rows import replace_rows
@@ -135,52 +134,6 @@ def test_a_warning_of_an_earlier_version_with_another_code_is_left_out(root: str
 
     assert report.plan_id == made.stored.plan_id
     assert not [warning for warning in report.warnings if warning.text == "grown"]
-
-
-@pytest.mark.long
-def test_history_tells_what_became_of_earlier_plans(root: str, made: MadePlan) -> None:
-    """Carried out and kept, broken, never carried out; the newest audit counts, later plans are not history."""
-    [row] = read_rows(root, REBALANCE_PLANS)
-    then = datetime.fromtimestamp(MADE_MS / 1000, UTC)
-    ids = ["aaaaaaaaaaa1", "aaaaaaaaaaa2", "aaaaaaaaaaa3", "ffffffffffff"]
-    days = [-3, -2, -1, 1]
-    append_rows(
-        root,
-        REBALANCE_PLANS,
-        [
-            row | {"plan_id": name, "created_at": then + timedelta(days=day)}
-            for name, day in zip(ids, days, strict=True)
-        ],
-    )
-    append_rows(root, PLAN_STEPS, [step(ids[0], "done", 1), step(ids[0], "finished", 2), step(ids[1], "done", 1)])
-    append_rows(
-        root,
-        PLAN_AUDITS,
-        [
-            audit(ids[0], "cluster a:1", then - timedelta(days=2), 1.9, kept=False),
-            audit(ids[0], "snapshot s", then - timedelta(days=1), 1.01, kept=True),
-        ],
-    )
-
-    report = load_rebalance_report(root, made.stored.plan_id)
-
-    assert [one.plan_id for one in report.history] == [ids[2], ids[1], ids[0]]
-    assert [(one.kept, one.executed) for one in report.history] == [(None, None), (None, "begun"), (True, "executed")]
-    assert report.history[2].audited == {"keys": 1.01}
-
-
-def step(plan_id: str, name: str, seq: int) -> dict[str, Any]:
-    """A row of the journal."""
-    ts = datetime.fromtimestamp(MADE_MS / 1000 + seq, UTC)
-    return {"plan_id": plan_id, "run_id": "r", "seq": seq, "ts": ts, "batch": 1, "step": name}
-
-
-def audit(plan_id: str, source: str, at: datetime, measured: float, *, kept: bool) -> dict[str, Any]:
-    """A row of gold/plan_audits."""
-    return {
-        "plan_id": plan_id, "source": source, "audited_at": at, "aspect": "load", "resource": "keys",
-        "measured": measured, "kept": kept, "detail": "",
-    }  # fmt: skip
 
 
 @pytest.mark.long
