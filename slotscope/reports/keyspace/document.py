@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotscope.reports.document import (
     Bar,
@@ -59,7 +59,7 @@ TAG_LENGTH_MAX = 40
 SHARE_MIN = 0.002
 """A prefix of a smaller share of the whole is not drawn."""
 LABEL_LENGTH_MAX = 40
-SCRIPTS = ("slot_map.js", "keyspace.js", "icicle.js")
+SCRIPTS = ("slot_map.js", "keyspace.js")
 KEYS = Column("Keys", Format.COUNT, lambda one: _figure(one, "keys", text.count), id="keys")
 EXPIRING = Column("Expiring", Format.COUNT, "expires", on=Place.PAGE)
 NOT_READ = Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unread_share), style="alarm"))
@@ -67,11 +67,10 @@ NOT_READ = Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unre
 
 def to_document(report: KeyspaceReport) -> Document:
     """Return *report* as a document."""
-    tree = prefix_tree(report)
     sections = [
         _masters(report),
         *_next(report, Place.PAGE),
-        *([_fills(report, tree)] if tree else []),
+        _fills(report),
         _map(report),
         _heavy(report),
         _big_keys(report),
@@ -103,7 +102,7 @@ def to_document(report: KeyspaceReport) -> Document:
         warnings=report.warnings,
         bad_records=report.bad_records,
         page_words="All of it, with a map of the slots",
-        data=data | {"owner": owner_runs(data["owner"]), "prefixes": tree},
+        data=data | {"owner": owner_runs(data["owner"])},
         scripts=SCRIPTS,
         has_map=True,
     )
@@ -217,14 +216,11 @@ def _next(report: KeyspaceReport, on: Place) -> list[Section]:
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
 
 
-def _fills(report: KeyspaceReport, tree: dict[str, Any]) -> Section:
-    """The icicle of prefixes, with the colours that are known: first the weight."""
-    by, root = weighed_by(report).words, tree["root"]
-    labels = {"heat": "Heat", "cold": "Untouched", "expiry": "Expiry"}
-    known = [name for name in ("memory", "bytes", "keys", *labels) if root.get(name) is not None]
-    colours = [(name, labels.get(name, name.capitalize())) for name in sorted(known, key=lambda name: name != by)]
-    template = Template("icicle.html", {"colours": colours, "weighed_by": by})
-    return Section("fills", "What fills it", [template], on=Place.PAGE)
+def _fills(report: KeyspaceReport) -> Section:
+    """The icicle of prefixes."""
+    bars = prefix_bars(report)
+    icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).words})
+    return Section("fills", "What fills it", [icicle] if bars else [], on=Place.PAGE)
 
 
 def _map(report: KeyspaceReport) -> Section:
@@ -237,7 +233,6 @@ def _map(report: KeyspaceReport) -> Section:
     context = {
         "known": known,
         "weighed_by": weighed_by(report).words,
-        "masters": len(report.nodes),
         "has_unowned": bool(report.nodes) and whole.owned_slots < SLOT_COUNT,
     }
     return Section("map", f"The {SLOT_COUNT} slots", [Template("slot_map.html", context)], short="Slots", on=Place.PAGE)
@@ -385,7 +380,7 @@ def _reading(report: KeyspaceReport) -> Section:
         "A slot is the CRC16 of a key, or of its hash tag (the part in the first braces), modulo 16384. Keys with one tag share one slot; moving slots"
         " cannot spread them.",
         "Max / mean is 1.00× when all masters carry the same load.",
-        "Scales of the map: log shows orders of magnitude, linear shows the heaviest. Rings mark the ten heaviest slots.",
+        "The scale of the map is logarithmic; rings mark the ten heaviest slots.",
         "“+≤ n” marks an estimate: the true figure is at most n higher.",
         "Names are escaped: \\x00 is a byte that is not text, \\u{202e} an invisible character, \\\\ a backslash. Long names lose their middle.",
     ]
@@ -453,33 +448,28 @@ def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> l
     return [(group, len(above) - 1) for above, group in paths]
 
 
-def prefix_tree(report: KeyspaceReport) -> dict[str, Any] | None:
-    """Return all keys and the prefixes below them as the page draws them; None where no prefix is worth drawing."""
+class PrefixBar(NamedTuple):
+    """A bar of the icicle; *start* and *width* are shares of the whole."""
+
+    row: int
+    start: float
+    width: float
+    name: str
+    words: str
+
+
+def prefix_bars(report: KeyspaceReport) -> list[PrefixBar]:
+    """Return all keys and the prefixes below them as bars; none where no prefix is worth drawing."""
     by, whole = weighed_by(report), totals(report)
-    uses = {one.name: one for one in report.use.prefixes} if report.use else {}
-    root = _tree_node("", whole, by, report.use.whole if report.use else None)
-    stack = [root]
-    for group, depth in prefix_branches(report, len(report.prefixes), max(by.of(whole) * SHARE_MIN, 1)):
-        node = _tree_node(text.shown(group.name, LABEL_LENGTH_MAX), group, by, uses.get(group.name))
-        del stack[depth + 1 :]
-        stack[-1].setdefault("children", []).append(node)
-        stack.append(node)
-    return {"by": by.words, "isSize": by is not Weight.KEYS, "root": root} if "children" in root else None
+    total, free = by.of(whole), [0.0]
+    bars = []
+    for group, depth in prefix_branches(report, len(report.prefixes), max(total * SHARE_MIN, 1)):
+        start, width, name = free[depth], by.of(group) / total, text.shown(group.name, LABEL_LENGTH_MAX)
+        free[depth:] = [start + width, start]
+        bars.append(PrefixBar(depth + 1, start, width, name, _load_words(name, group, by, total)))
+    return [PrefixBar(0, 0.0, 1.0, "all keys", _load_words("all keys", whole, by, total)), *bars] if bars else []
 
 
-def _tree_node(name: str, load: Any, by: Weight, use: Row | None) -> dict[str, Any]:
-    found = {
-        "name": name,
-        "weight": by.of(load),
-        "keys": load.keys,
-        "bytes": load.serialized_bytes,
-        "memory": load.memory_bytes,
-    }
-    if use is not None:
-        cold, weight = use.untouched_7d_bytes, use.weight_bytes
-        found |= {
-            "heat": use.ops_per_s,
-            "expiry": None if use.expires is None or not use.keys else round(use.expires / use.keys, 3),
-            "cold": None if cold is None or not weight else round(cold / weight, 3),
-        }
-    return found
+def _load_words(name: str, load: Any, by: Weight, total: int) -> str:
+    size = "" if by is Weight.KEYS else f", {text.size(by.of(load))} of {by.words}"
+    return f"{name}: {text.plural(load.keys, 'key')}{size}, {text.share(by.of(load) / total)}"

@@ -10,7 +10,8 @@
   };
 
   // What is said about a slot
-  function describe(readout, slot) {
+  function describe(slot) {
+    const readout = find("#readout");
     const say = (field, words) => { readout.querySelector(`[data-field=${field}]`).textContent = words; };
     say("slot", String(slot));
     say("owner", ownerName(slot));
@@ -24,15 +25,7 @@
     say("topKeyBytes", size === null ? "" : figures.size(size));
     if (data.bytes) readout.querySelector("[data-field=bytes]").title = `${figures.count(data.bytes[slot])} bytes`;
   }
-  function describePinned(slot) {
-    const readout = find("#pinned");
-    readout.querySelector("dl").hidden = slot === null;
-    readout.querySelector("[data-unpinned]").hidden = slot !== null;
-    if (slot === null) readout.querySelector("[data-field=slot]").textContent = "none";
-    else describe(readout, slot);
-  }
-
-  const map = new SlotMap(data, find("#slot-map"), (slot) => describe(find("#readout"), slot), describePinned);
+  const map = new SlotMap(data, find("#slot-map"), describe);
 
   // Legend
   function drawLegend() {
@@ -40,7 +33,6 @@
     find("#legend-ramp").hidden = find("#legend-ticks").hidden = byOwner || pale;
     find("#legend-owners").hidden = !byOwner;
     find("#legend-empty").hidden = byOwner;
-    find("#scale-choice").disabled = byOwner;
     if (byOwner) { drawOwnerLegend(); return; }
     if (pale) return;
     const ramp = find("#legend-ramp"), pen = ramp.getContext("2d"), shades = slotColours.ramp[map.theme];
@@ -69,12 +61,10 @@
 
   function redraw() {
     map.metric = chosen("metric");
-    map.scaleKind = chosen("scale");
-    map.borders = find("#borders").checked;
     map.draw();
     drawLegend();
   }
-  for (const input of document.querySelectorAll("input[name=metric], input[name=scale], #borders")) {
+  for (const input of document.querySelectorAll("input[name=metric]")) {
     input.addEventListener("change", redraw);
   }
   document.addEventListener("themechange", redraw);
@@ -99,20 +89,12 @@
     event.preventDefault();
     const typed = find("#find-input").value, result = find("#find-result");
     if (typed === "") { result.textContent = ""; return; }
-    const asKey = slotOfKey(bytesOfShownKey(typed));
-    if (/^\d{1,5}$/.test(typed) && Number(typed) < 16384) {
-      const slot = Number(typed), other = document.createElement("button");
-      other.type = "button";
-      other.textContent = `go to slot ${asKey}`;
-      other.addEventListener("click", () => { goTo(asKey); result.textContent = `A key of that name is in slot ${asKey}.`; });
-      goTo(slot);
-      result.replaceChildren(`Slot ${slot}. A key of that name: `, other);
-      return;
-    }
-    goTo(asKey);
-    result.textContent = `That key is in slot ${asKey}, owner ${ownerName(asKey)}.`;
+    const isSlot = /^\d{1,5}$/.test(typed) && Number(typed) < 16384;
+    const slot = isSlot ? Number(typed) : slotOfKey(bytesOfShownKey(typed));
+    goTo(slot);
+    result.textContent = `${isSlot ? `Slot ${slot}` : `That key is in slot ${slot}`}, owner ${ownerName(slot)}.`;
   });
 
   redraw();
-  describe(find("#readout"), map.current);
+  describe(map.current);
 })();

@@ -30,11 +30,10 @@ const slotColours = (() => {
 })();
 
 // From a figure to a place between 0 and 1 and back, over the slots that hold anything.
-function makeScale(kind, values) {
+function makeScale(values) {
   const sorted = values.filter((value) => value > 0).sort((a, b) => a - b);
   if (!sorted.length) return null;
   const least = sorted[0], most = sorted[sorted.length - 1];
-  if (kind === "linear") return { place: (value) => value / most, value: (place) => place * most };
   const span = Math.log(most / least);
   return {
     place: (value) => (span ? Math.log(value / least) / span : 1),
@@ -69,18 +68,14 @@ class SlotMap {
   static COLUMNS = 128;
   static ROWS = 128;
 
-  constructor(data, holder, onMove, onPin) {
-    Object.assign(this, { data, holder, onMove, onPin });
+  constructor(data, holder, onMove) {
+    Object.assign(this, { data, holder, onMove });
     this.cells = holder.querySelector("#slot-cells");
     this.overlay = holder.querySelector("#slot-cursor");
     this.metric = data.memory ? "memory" : data.bytes ? "bytes" : "keys";
-    this.scaleKind = "log";
-    this.borders = true;
-    this.pinned = null;
     this.current = this.heaviest();
     holder.addEventListener("keydown", (event) => this.onKey(event));
     holder.addEventListener("pointermove", (event) => this.onPointer(event));
-    holder.addEventListener("click", (event) => { if (this.onPointer(event)) this.pin(this.current); });
     holder.addEventListener("focus", () => this.drawCursor());
     holder.addEventListener("blur", () => this.drawCursor());
     new ResizeObserver(() => this.draw()).observe(holder.parentElement);
@@ -117,7 +112,7 @@ class SlotMap {
     this.pen = this.cells.getContext("2d");
     this.pen.clearRect(0, 0, box.width, box.height);
     this.drawCells();
-    if (this.borders) this.drawBorders();
+    this.drawBorders();
     this.drawLabels(style.fontFamily);
     this.drawCursor();
   }
@@ -125,7 +120,7 @@ class SlotMap {
   drawCells() {
     const { left, top, cell, size } = this.box, { owner } = this.data, pen = this.pen;
     const values = this.metric === "owner" ? null : this.data[this.metric];
-    this.scale = values && makeScale(this.scaleKind, values);
+    this.scale = values && makeScale(values);
     const shades = slotColours.ramp[this.theme];
     pen.fillStyle = this.theme === "dark" ? "#10161b" : "#fbfcfc";
     pen.fillRect(left, top, size, size);
@@ -217,18 +212,14 @@ class SlotMap {
     const pen = this.overlay.getContext("2d"), { left, top, cell, ratio } = this.box;
     pen.clearRect(0, 0, this.overlay.width, this.overlay.height);
     const dark = this.theme === "dark";
-    const frame = (slot, grow, dashed) => {
-      const x = left + (slot & 127) * cell - grow, y = top + (slot >> 7) * cell - grow, side = cell + 2 * grow;
-      for (const [colour, width] of [[dark ? "#000000" : "#ffffff", 4], [dark ? "#ffffff" : "#000000", 1.75]]) {
-        pen.setLineDash(dashed && width < 4 ? [3 * ratio, 2 * ratio] : []);
-        pen.strokeStyle = colour;
-        pen.lineWidth = width * ratio;
-        pen.strokeRect(x, y, side, side);
-      }
-    };
     this.drawRings(pen, dark);
-    if (this.pinned !== null) frame(this.pinned, 4 * ratio, true);
-    frame(this.current, 2 * ratio, false);
+    const slot = this.current, grow = 2 * ratio;
+    const x = left + (slot & 127) * cell - grow, y = top + (slot >> 7) * cell - grow, side = cell + 2 * grow;
+    for (const [colour, width] of [[dark ? "#000000" : "#ffffff", 4], [dark ? "#ffffff" : "#000000", 1.75]]) {
+      pen.strokeStyle = colour;
+      pen.lineWidth = width * ratio;
+      pen.strokeRect(x, y, side, side);
+    }
   }
 
   // The ten slots with the largest figures: a heavy slot is one small cell among 16384.
@@ -258,7 +249,6 @@ class SlotMap {
   onPointer(event) {
     const slot = this.slotAt(event);
     if (slot !== null && slot !== this.current) this.moveTo(slot);
-    return slot !== null;
   }
 
   onKey(event) {
@@ -273,9 +263,7 @@ class SlotMap {
       const target = steps[event.key];
       if (target >= 0 && target <= end) this.moveTo(target);
       else if (event.key === "PageUp" || event.key === "PageDown") this.moveTo(target < 0 ? at % 128 : 16256 + (at % 128));
-    } else if (event.key === "Enter" || event.key === " ") this.pin(at);
-    else if (event.key === "Escape") this.pin(null);
-    else return;
+    } else return;
     event.preventDefault();
   }
 
@@ -283,11 +271,5 @@ class SlotMap {
     this.current = slot;
     this.drawCursor();
     this.onMove(slot);
-  }
-
-  pin(slot) {
-    this.pinned = slot;
-    this.drawCursor();
-    this.onPin(slot);
   }
 }

@@ -113,25 +113,17 @@ def test_the_keyboard_walks_the_map(page: Page) -> None:
     assert_says(page, 16383)
 
 
-def test_the_map_shows_another_figure_on_another_scale(page: Page) -> None:
-    """The picture changes, the legend tells the range, and owners need no scale."""
+def test_the_map_shows_another_figure(page: Page) -> None:
+    """The picture changes, and the legend tells the range."""
     picture = "return document.getElementById('slot-cells').toDataURL()"
     seen = [page.run(picture)]
-    for name, value in [
-        ("metric", "keys"),
-        ("scale", "linear"),
-        ("metric", "expires"),
-        ("metric", "owner"),
-    ]:
-        page.choose(name, value)
+    for value in ("keys", "expires", "owner"):
+        page.choose("metric", value)
         seen.append(page.run(picture))
-        if value == "linear":
-            assert [digits(tick) for tick in page.texts("#legend-ticks li")][-1] == max(
-                slot.keys for slot in REPORT.slots
-            )
+        if value == "keys":
+            assert digits(page.texts("#legend-ticks li")[-1]) == max(slot.keys for slot in REPORT.slots)
 
     assert len(set(seen)) == len(seen)
-    assert page.run("return document.getElementById('scale-choice').disabled")
     assert sorted(page.texts("#legend-owners li")) == sorted(page.texts("#master-table tbody th"))
 
 
@@ -205,5 +197,5 @@ def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
         )
 
     assert seen[0][0] == "Skip to content"
-    assert {"slot-map", "metric", "scale", "borders"} <= {name for name, _, _ in seen}
+    assert {"slot-map", "metric"} <= {name for name, _, _ in seen}
     assert [name for name, style, width in seen if style == "none" or width < 1] == []
