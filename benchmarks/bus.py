@@ -13,46 +13,33 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.bus_data import bus_capture
 from benchmarks.measure import RunError, run_program
 from benchmarks.native_code import compile_program
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
-from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.containers import CHUNK_BYTES
+from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packets import (
-    ADDRESS_BYTES,
-    PACKETS_PER_CHUNK,
-    RECORD,
-    SEGMENT,
-    new_rows,
-    view_segments,
-    walk_pcap,
-)
 from cluster_core.kernels.bus.packing import unpack
-from cluster_core.kernels.interning import new_interned
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.wire.bus import decode_message
 from slotscope.sources.bus.blobs import unpack_evidence
-from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import EVIDENCE
 from slotscope.sources.bus.data_source import ClusterBusReader
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
-from slotscope.sources.bus.files import CaptureFile, find_captures, read_bundle, survey
+from slotscope.sources.bus.files import CaptureFile, find_captures, survey
+from slotscope.sources.bus.point_series import PointSeries, Turns
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 NAME = "bus"
+CHUNK_BYTES = 2 << 20
 MESSAGES_READ = "messages"
 MESSAGES = 70_000
 FULL_MESSAGES = 50_000
@@ -166,7 +153,7 @@ def _our_readers(path: Path) -> list[Way]:
     return [
         Way(ARROW, "read, reassemble, decode, 41 columns", MESSAGES_READ, lambda: _arrow_rows(path)),
         Way(DECODED, "read, reassemble, decode", MESSAGES_READ, lambda: sum(map(len, _batches(path, BusDecoder())))),
-        Way(WALK, "read, find records and TCP segments", "packets", lambda: _walked_packets(path)),
+        Way(WALK, "read, find packets", "packets", lambda: _walked_packets(path)),
         _plain_codec(path),
     ]
 
@@ -177,29 +164,14 @@ def _arrow_rows(path: Path) -> int:
 
 
 def _batches(path: Path, decoder: BusDecoder) -> Iterator[BusBatch]:
-    for _, batch in read_bundle([CaptureFile(str(path), path.stat().st_size)], decoder, PointClocks()):
-        yield batch
-    yield decoder.finish()
+    return PointSeries([CaptureFile(str(path), path.stat().st_size)], Turns(), {}).all_of(decoder)
 
 
 def _walked_packets(path: Path) -> int:
-    """Packets of a pcap file of microseconds in this machine's order; 0 for other files."""
-    addresses, records = new_interned(ADDRESS_BYTES, 2 * PACKETS_PER_CHUNK + 4096), new_rows(RECORD, PACKETS_PER_CHUNK)
-    segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
-    window, kept, packets = np.empty(CHUNK_BYTES, dtype=np.uint8), 0, 0
+    reader, packets = PacketReader(), 0
     with path.open("rb", buffering=0) as file:
-        link_type = int.from_bytes(file.read(FILE_HEADER_BYTES)[20:22], "little")
-        while count := file.readinto(window.data[kept:]):
-            data: NDArray[np.uint8] = window[: kept + count]
-            at, status = 0, 1
-            while status == 1:
-                found, at, status = walk_pcap(data, at, 0, True, 1000, link_type, records)
-                view_segments(data, records, found, addresses, segments)
-                packets += found
-            kept = len(data) - at
-            if status or kept == len(window):
-                return packets
-            window[:kept] = data[at:].copy()
+        while count := file.readinto(reader.room(CHUNK_BYTES)):
+            packets += sum(map(len, reader.take(count)))
     return packets
 
 

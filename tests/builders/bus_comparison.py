@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cluster_core.formats.capture.bus_rows import STREAMS_MAX, Origin, Row
 from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packing import unpack
 from cluster_core.wire.bus import (
@@ -64,15 +65,25 @@ _HEADER_FIELDS = (
 )
 
 
+def decoded(decoder: BusDecoder, *sources: Sequence[bytes]) -> list[BusBatch]:
+    """The batches of files, each in pieces; what is wrong with a file is a row of a batch."""
+    batches: list[BusBatch] = []
+    for pieces in sources:
+        reader = PacketReader()
+        for piece in pieces:
+            reader.room(len(piece))[: len(piece)] = piece
+            for packets in reader.take(len(piece)):
+                batches += decoder.take_records(packets.data, packets.records)
+        reader.end_source()
+        batches.append(decoder.end_packets())
+        batches[-1].rows += reader.problems
+    return batches
+
+
 def captured(*sources: Sequence[bytes], streams_max: int = STREAMS_MAX) -> Captured:
     """Decode files, each in pieces, and check the columns of every message against those of the plain codec."""
     decoder = BusDecoder(streams_max=streams_max, keep_packed=True)
-    batches: list[BusBatch] = []
-    for pieces in sources:
-        for piece in pieces:
-            batches.extend(decoder.feed(piece))
-        batches.append(decoder.end_source())
-    batches.append(decoder.finish())
+    batches = [*decoded(decoder, *sources), decoder.finish()]
     messages = [message for batch in batches for message in checked(batch)]
     events = [
         (int(row["direction"]), int(row["tcp_flags"]))

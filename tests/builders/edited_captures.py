@@ -8,10 +8,14 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from cluster_core.formats.capture.link_layers import view_tcp
+import numpy as np
+
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.kernels.bus.packets import ADDRESS_BYTES, RECORD, SEGMENT, new_rows, view_segments
+from cluster_core.kernels.interning import new_interned
 
 
 def packets_of(path: Path) -> list[Packet]:
@@ -58,8 +62,17 @@ def cut_to(packets: Iterable[Packet], snaplen: int) -> list[Packet]:
 
 def ports_of(packet: Packet) -> tuple[int, int]:
     """Ports of source and target."""
-    view = view_tcp(packet.link_type, packet.data, packet.length)
-    return view.source_port, view.target_port
+    view = segment_of(packet)
+    return int(view.source_port), int(view.target_port)
+
+
+def segment_of(packet: Packet) -> Any:
+    """The TCP segment (`SEGMENT`) of a packet."""
+    record, segments = new_rows(RECORD, 1), new_rows(SEGMENT, 1)
+    record[0] = (packet.ts_ns, 0, packet.length, packet.offset, len(packet.data), packet.link_type)
+    data = np.frombuffer(bytearray(packet.data), np.uint8)
+    view_segments(data, record, 1, new_interned(ADDRESS_BYTES, 4), segments)
+    return segments[0]
 
 
 def split(packets: Iterable[Packet], place: Callable[[Packet], int]) -> Iterator[list[Packet]]:

@@ -15,6 +15,7 @@ from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.landing import RecordedFile
 from cluster_core.kernels.bus.decoder import BusDecoder
+from tests.builders.bus_comparison import decoded
 from tests.conftest import DATA
 
 RECORDED = DATA / "bus-valkey-9.1"
@@ -62,9 +63,8 @@ def ports_of(packet: Packet) -> tuple[int, int]:
 
 def speakers(path: Path) -> dict[int, str]:
     """Which node has which port, those of its own connections among them."""
-    decoder = BusDecoder()
     found: dict[int, str] = {}
-    for batch in decoder.feed(gzip.decompress(path.read_bytes())):
+    for batch in decoded(BusDecoder(), [gzip.decompress(path.read_bytes())]):
         for row in batch.messages:
             if row.sender >= 0 and not row.light:
                 found.setdefault(int(row.source_port), batch.node(int(row.sender)))

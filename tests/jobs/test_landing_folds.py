@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
-from cluster_core.kernels.bus.packet_order import PacketReader, Room, merged, unpacked
+from cluster_core.kernels.bus.containers import PacketReader
+from cluster_core.kernels.bus.packet_order import Room, merged, unpacked
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
 from slotscope.sources.bus.series_clocks import measure_clocks
 from tests.builders.bus_folding import Fold, fold, fold_recorded

@@ -16,11 +16,10 @@ from benchmarks.fidelity import replay
 from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
 from cluster_core.kernels.bus.decoder import BusDecoder
 from jobs.main import run as run_command
-from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.point_series import PointSeries, Turns
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.bus.series import series_batches
 from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
@@ -87,9 +86,7 @@ class Recording:
 
 def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
     """Time, ports and length of every bus message in captures, by the reader of a replay."""
-    decoder = BusDecoder()
-    batches = [batch for _, batch in series_batches(survey(find_captures(captures)), decoder, PointClocks())]
-    batches.append(decoder.finish())
+    batches = PointSeries(survey(find_captures(captures)), Turns(), {}).all_of(BusDecoder())
     return [
         (int(row["ts_ns"]), int(row["source_port"]), int(row["target_port"]), int(row["totlen"]))
         for batch in batches

@@ -1,4 +1,4 @@
-"""Locate the TCP segment in a captured frame, without copying the payload.
+"""Locate the IP packet in a captured frame; `cluster_core.kernels.bus.packets` compiles these functions.
 
 Supports Ethernet with VLAN tags, Linux cooked v1 and v2, raw IP and BSD loopback; IPv4 (RFC 791) and IPv6 (RFC 8200).
 IP fragments are reported, not reassembled.
@@ -6,10 +6,8 @@ IP fragments are reported, not reassembled.
 
 from __future__ import annotations
 
-import struct
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import NamedTuple
 
 NULL = 0
 ETHERNET = 1
@@ -53,50 +51,6 @@ SKIP_REASONS: tuple[str, ...] = (
 """Reasons for packets without a TCP segment, by code."""
 
 ADDRESSES_CACHED = 1 << 14
-
-
-class TcpView(NamedTuple):
-    """Position of the TCP segment of a frame; *missing* payload bytes follow *end* but were not captured."""
-
-    reason: int
-    source: bytes = b""
-    source_port: int = 0
-    target: bytes = b""
-    target_port: int = 0
-    seq: int = 0
-    ack: int = 0
-    flags: int = 0
-    start: int = 0
-    end: int = 0
-    missing: int = 0
-
-
-def view_tcp(link_type: int, data: bytes, length: int) -> TcpView:
-    """Locate the TCP segment in a frame of *length* bytes, captured as *data*; `TcpView.reason` is set without one."""
-    reason, at = find_ip(link_type, data)
-    if reason:
-        return TcpView(reason)
-    version = data[at] >> 4
-    if version == 4:
-        reason, protocol, start, end = _read_ipv4(data, at, length)
-        source, target = data[at + 12 : at + 16], data[at + 16 : at + 20]
-    elif version == 6:
-        reason, protocol, start, end = _read_ipv6(data, at, length)
-        source, target = data[at + 8 : at + 24], data[at + 24 : at + 40]
-    else:
-        return TcpView(BAD_IP)
-    if reason or protocol != PROTOCOL_TCP:
-        return TcpView(reason or NOT_TCP)
-    if len(data) - start < 20:
-        return TcpView(CUT_TCP)
-    source_port, target_port, seq, ack, words, flags = struct.unpack_from(">HHIIBB", data, start)
-    payload = start + 4 * (words >> 4)
-    if words >> 4 < 5 or payload > end:
-        return TcpView(BAD_TCP)
-    stop = min(end, len(data))
-    if payload > stop:
-        return TcpView(CUT_TCP)
-    return TcpView(OK, source, source_port, target, target_port, seq, ack, flags, payload, stop, end - stop)
 
 
 def find_ip(link_type: int, data: bytes) -> tuple[int, int]:

@@ -301,7 +301,7 @@ class BusFollower:
         self, data: NDArray[np.uint8], spans: _Spans, extras: list[_Extra], released: NDArray[np.int64]
     ) -> None:
         """Decode messages of both kinds, which are in one order."""
-        plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
+        plain = np.frombuffer(bytearray().join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
         buffers = (data, self._side, plain)
         self._tables = self._gathered.add(buffers, spans, self._streams, self._tables, released)
 

@@ -8,7 +8,7 @@ So the order depends on the files alone, not on which of them were read together
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,9 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_rows import Row
-from cluster_core.formats.capture.packet import CaptureProblem
-from cluster_core.kernels.bus.containers import ContainerReader
 from cluster_core.kernels.bus.packets import RECORD, Rows
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.raw_bytes import copy_bytes
@@ -146,48 +143,3 @@ def _gather(source: NDArray[np.uint8], records: Rows, target: NDArray[np.uint8])
         copy_bytes(target, top, source, records[index]["at"], size)
         records[index]["at"] = top
         top += size
-
-
-class PacketReader(ContainerReader[Packets]):
-    """Reads one capture and keeps its packets; what is wrong with it is in *problems*.
-
-    *ahead_ns* is how far the clock is ahead, *number* and *rank* are those of the file; no packet has its turn before *from_ns*.
-    """
-
-    def __init__(self, number: int, rank: int, *, ahead_ns: int = 0, from_ns: int = 0) -> None:
-        super().__init__()
-        self.problems: list[CaptureProblem] = []
-        self._number, self._rank, self._ahead_ns = number, rank, ahead_ns
-        self._turn_ns = from_ns
-
-    @property
-    def turn_ns(self) -> int:
-        """No packet that is still to be read has its turn before this."""
-        return self._turn_ns
-
-    def take(self, count: int) -> Iterator[Packets]:
-        """Take the first *count* bytes of the `room`, where the packets stay, and yield what they complete."""
-        yield from super().take(count)
-        self._window = _NO_BYTES
-
-    def end_source(self) -> None:
-        """The file ends."""
-        for row in self._end():
-            self._told(row)
-
-    def _told(self, row: Row) -> Iterator[Packets]:
-        if isinstance(row, CaptureProblem):
-            self.problems.append(row)
-        return iter(())
-
-    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[Packets]:
-        if not count:
-            return
-        records = np.array(self._records[:count].view(np.ndarray).view(RECORD))
-        start, stop = int(records["at"][0]), int(records["at"][-1]) + int(records["captured"][-1])
-        records["at"] -= start
-        records["ts_ns"] -= self._ahead_ns
-        records["offset"] |= self._number << OFFSET_BITS
-        turns = np.maximum.accumulate(records["ts_ns"]).clip(self._turn_ns)
-        self._turn_ns = int(turns[-1])
-        yield Packets(turns, np.full(count, self._rank, dtype=np.int64), records, data[start:stop])

@@ -188,8 +188,5 @@ def _view_segments(
 
 
 def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses: Interned, segments: Rows) -> None:
-    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones a record.
-
-    The twin of `link_layers.view_tcp`.
-    """
+    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones a record."""
     _view_segments(data, records, count, addresses, segments, np.full(_ADDRESS, _MARK, dtype=np.uint8))

@@ -113,7 +113,7 @@ class States:
         if self._inputs.recorded:
             return True
         new = self.new_captures(state)
-        return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
+        return all(file.from_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
 
     def new_captures(self, state: State | None) -> list[CaptureFile]:
         """The captures that *state* does not hold, in their order."""

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from functools import partial as bind
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.replay.link_meter import LinkMeter
 from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
 from slotscope.runtime.storage.runs import Stage
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
 from slotscope.sources.bus.side_threads import SideWork
 from slotscope.sources.keys.text import key_texts
@@ -61,15 +57,6 @@ def link_rows(links: LinkMeter, end_ns: int) -> list[dict[str, Any]]:
         }
         for row in links.rows(end_ns)
     ]
-
-
-def files_of(batch: BusBatch, place: Place) -> str | pa.Array:
-    """The file of each message of a batch, or of all; offsets become those in the files."""
-    offsets = batch.messages.view(np.ndarray)["offset"]
-    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
-    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
-    offsets &= (1 << OFFSET_BITS) - 1
-    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
 
 
 def message_table(columns: dict[str, pa.Array]) -> pa.Table:

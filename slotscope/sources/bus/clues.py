@@ -51,11 +51,6 @@ Place = Callable[[int], tuple[str, int]]
 """The file, and the offset in it, of what a batch has as offset."""
 
 
-def in_file(path: str) -> Place:
-    """All is in one file."""
-    return lambda offset: (path, offset)
-
-
 class MessageColumns(NamedTuple):
     """What is asked of the messages of a batch, column by column.
 

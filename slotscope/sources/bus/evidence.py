@@ -38,7 +38,6 @@ from schemas.history import GAPS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS,
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.captured import (
     BAD,
     BEGIN,
@@ -55,17 +54,14 @@ from slotscope.sources.bus.captured import (
     MessageRows,
     MessageTable,
     blob_row,
-    files_of,
     link_rows,
 )
 from slotscope.sources.bus.clues import (
     BAD_ROWS_MAX,
     BadRows,
     MessageColumns,
-    Place,
     clues_of,
     columns_of,
-    in_file,
     note_signs,
 )
 from slotscope.sources.bus.files import CaptureFile
@@ -90,7 +86,7 @@ from slotscope.sources.bus.polls_and_logs import (
     times,
 )
 from slotscope.sources.bus.reading import metered
-from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, series_batches
+from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, files_of
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.files import exists
@@ -155,7 +151,6 @@ class CaptureTask:
         self._withheld: list[_Withheld] = []
         self._bitmaps = BitmapNumbers()
         self._processes: dict[Endpoint, None] = {}
-        self._clocks = PointClocks()
         self._gaps: list[tuple[Endpoint | None, Endpoint | None, int, int, int]] = []
         self._bad = BadRows(strict=not options.permissive)
         self._messages = self._known_messages = 0
@@ -173,7 +168,7 @@ class CaptureTask:
         self._late: list[Late] = []
         self._unrecorded = Unrecorded()
         self._restore()
-        self._series: PointSeries | None = None
+        self._is_landing = bool(options.recorded) or self._turns.newest_ns > 0
         self._recorded: list[RecordedInput] = []
         self._texts = BatchTexts()
         self._outbox = Outbox(self._processes)
@@ -197,8 +192,6 @@ class CaptureTask:
             setattr(self, name, kept[name])
         self._known_messages = self._messages
         self._bad.restore(kept["bad"])
-        known, notes = kept["clocks"]
-        self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes])
         self._bitmaps = BitmapNumbers(kept["bitmaps"])
         self._turns = Turns(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
@@ -210,8 +203,6 @@ class CaptureTask:
         if self._known_links is not None:
             self._known_links.settle()
         kept = {name: getattr(self, name) for name in self._KEPT}
-        notes = [note.columns() for note in self._clocks.notes]
-        kept["clocks"] = (self._clocks.known, notes)
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept["unrecorded"] = self._unrecorded.known
         kept["log_owners"] = {source: tuple(owner) for source, owner in self._log_owners.items()}
@@ -233,18 +224,17 @@ class CaptureTask:
             yield from self._run()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
-        if self._options.recorded or self._turns.count:
-            self._series = self._begin_series()
+        self._series = self._begin_landing() if self._is_landing else self._begin_files()
         yield from self._tell()
         if self._is_late:
             yield blob_row(META, SETTLED, json.dumps({"late": True}).encode())
             return
         bitmap_rows: list[dict[str, Any]] = []
-        for place, batch in self._batches():
-            self._take(place, batch, bitmap_rows)
+        for batch in ahead(self._series.settled(self._decoder), prepare=step_back):
+            self._take(batch, bitmap_rows)
             self._flush(SETTLED, FLUSH_BYTES)
             yield from self._side.done()
-        if self._links is not None and not self._options.files and not self._messages and self._series is None:
+        if self._links is not None and not self._options.files and not self._messages and not self._is_landing:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
         facts = self._facts()
@@ -259,14 +249,29 @@ class CaptureTask:
         yield from self._rows.notes(facts)
         yield blob_row(META, SETTLED, json.dumps(facts).encode())
 
-    def _begin_series(self) -> PointSeries:
+    def _begin_files(self) -> PointSeries:
+        """Measure clocks that are new."""
+        files, ahead_ns = self._options.files, self._ahead_ns
+        unknown = measure_clocks(files, ahead_ns, self._point_notes, is_all=True)
+        for file in {file.series: file for file in reversed(files) if file.series in unknown}.values():
+            if any(
+                file.from_ns < other.to_ns and other.from_ns < file.to_ns
+                for other in files
+                if other.series != file.series
+            ):
+                self._point_notes.append(unknown_clock(file))
+        return PointSeries(files, self._turns, ahead_ns)
+
+    def _begin_landing(self) -> PointSeries:
         """Measure clocks that are new, and find out up to when all has its turn."""
         options, ahead_ns = self._options, self._ahead_ns
         self._unrecorded.read(options.recorded)
-        unknown = measure_clocks(options.recorded, ahead_ns, self._point_notes)
-        self._unknown_clocks = [unknown_clock(series) for series in sorted(unknown)]
+        captures = [file for file in options.recorded if file.place.kind is Kind.BUS]
+        unknown = measure_clocks(captures, ahead_ns, self._point_notes)
+        first = {file.series: file for file in reversed(captures)}
+        self._unknown_clocks = [unknown_clock(first[series]) for series in sorted(unknown)]
         self._recorded, to_come = self._recorded_by_now()
-        ends = {file: file.place.file.to_ns or 0 for file in self._recorded}
+        ends = {file: file.to_ns for file in self._recorded}
         certain = [end - ahead_ns[file.series] for file, end in ends.items() if file.series in ahead_ns]
         newest_ns = max(certain or ends.values(), default=0)
         newest_ns = max([newest_ns, *(end for end in ends.values() if abs(end - newest_ns) <= CLOCK_NS_MAX)])
@@ -276,16 +281,14 @@ class CaptureTask:
             to_come += [file for file in ends if is_lost[file]]
         self._late += [Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns) for file in to_come]
         files = [file for file in self._recorded if file.place.kind is Kind.BUS]
-        return PointSeries(files, self._turns, ahead_ns, options.lateness_ns, newest_ns)
+        return PointSeries(files, self._turns, ahead_ns, newest_ns=newest_ns, lateness_ns=options.lateness_ns)
 
     def _recorded_by_now(self) -> tuple[list[RecordedInput], list[RecordedInput]]:
         """The files that can have been recorded by now, and those of a time to come, which would make all others late for good.
 
         Where most points say so, or one alone from the beginning, it is our own clock that is wrong.
         """
-        ends = {
-            file: (file.place.file.to_ns or 0) - self._ahead_ns.get(file.series, 0) for file in self._options.recorded
-        }
+        ends = {file: file.to_ns - self._ahead_ns.get(file.series, 0) for file in self._options.recorded}
         limit_ns = (self._options.now_ns or max(ends.values(), default=0)) + CLOCK_NS_MAX
         to_come = [file for file, end in ends.items() if end > limit_ns]
         points = {file.series for file in ends}
@@ -294,23 +297,14 @@ class CaptureTask:
             return list(ends), []
         return [file for file, end in ends.items() if end <= limit_ns], to_come
 
-    def _batches(self) -> Iterator[tuple[Place, BusBatch]]:
-        """What is settled of the captures."""
-        if self._series is not None:
-            for batch in ahead(self._series.settled(self._decoder), prepare=step_back):
-                yield self._series.place, batch
-            return
-        for path, batch in series_batches(self._options.files, self._decoder, self._clocks):
-            yield in_file(path), batch
-
     def _told(self) -> Told:
         """Polls, logs and metrics; of recorded ones that are late only the rows."""
         options = self._options
-        if self._series is None:
+        if not self._is_landing:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
         told = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
         before_ns = self._series.before_ns
-        for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
+        for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.from_ns, one.path)):
             kind = file.place.kind
             if kind not in FIELDS:
                 continue
@@ -350,8 +344,9 @@ class CaptureTask:
         if told.metrics:
             yield self._table(METRICS, METRIC_SAMPLES, list(self._metrics.of(told.metrics)))
 
-    def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
+    def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""
+        place = self._series.place
         self._bad.take(place, batch, self._messages)
         if not len(batch) and not len(batch.events):
             return
@@ -447,22 +442,19 @@ class CaptureTask:
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """What the captures may still revise."""
-        place = in_file(self._options.files[-1].path if self._options.files else "")
-        if self._series is not None:
-            place = self._series.place
-            for batch in ahead(self._series.provisional(self._decoder), prepare=step_back):
-                self._take(place, batch, bitmap_rows)
-                self._flush(PROVISIONAL, FLUSH_BYTES // 4)  # machines have nothing else to do
-                yield from self._side.done()
-            self._take(place, self._decoder.end_packets(), bitmap_rows)
-        self._take(place, self._decoder.finish(), bitmap_rows)
+        for batch in ahead(self._series.provisional(self._decoder), prepare=step_back):
+            self._take(batch, bitmap_rows)
+            self._flush(PROVISIONAL, FLUSH_BYTES // 4)  # machines have nothing else to do
+            yield from self._side.done()
+        self._take(self._decoder.end_packets(), bitmap_rows)
+        self._take(self._decoder.finish(), bitmap_rows)
         if self._links is None:
             self._settle_timeout()
         self._pass_on(self._dispatcher.finish())
         self._flush(PROVISIONAL)
         yield self._table(LINK_ROWS, LINKS, link_rows(self._meter, self._times[1]))
         yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
-        if self._series is not None:
+        if self._is_landing:
             yield self._table(UNRECORDED_ROWS, UNRECORDED, list(self._unrecorded.rows(self._ahead_ns)))
 
     def _gap_rows(self) -> Iterator[dict[str, Any]]:
@@ -497,14 +489,13 @@ class CaptureTask:
             "bad_records": self._bad.count,
             "notes": [
                 *self._unrecorded.notes(*self._times, self._ahead_ns),
-                *self._clocks.notes,
                 *self._point_notes,
                 *self._log_notes,
                 *self._unknown_clocks,
                 *self._bad.notes(),
             ],
             "watermark_ns": self._turns.watermark_ns,
-            "left_out": [*self._late, *(self._series.late if self._series is not None else ())],
+            "left_out": [*self._late, *self._series.late],
             "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
             "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
         }

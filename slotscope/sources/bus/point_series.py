@@ -1,6 +1,6 @@
-"""Recorded files of many capture points, in one order of time, as far as it is certain.
+"""Captures of many points, in one order of time, as far as it is certain: the one way from files to packets.
 
-Files of a landing come when they come: each point ends its own ones at its own moments.  What is older than the newest recorded
+Files that a user names are all there, and final.  Files of a landing come when they come: each point ends its own ones at its own moments.  What is older than the newest recorded
 moment less the *lateness* has its turn and is final; packets after that are put aside, in memory and in the state compressed,
 and told for the time being.  A packet that comes with a later run although its turn has passed is late: it is counted and left out.  The order
 is a function of the files (`cluster_core.kernels.bus.packet_order`), so it does not matter in how many runs they are read.
@@ -23,10 +23,10 @@ from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.landing import RecordedPlace, read_path
 from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packet_order import (
     NO_PACKETS,
-    PacketReader,
     Packets,
     Room,
     merged,
@@ -35,6 +35,7 @@ from cluster_core.kernels.bus.packet_order import (
     with_file,
 )
 from slotscope.runtime.priority import step_back
+from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.bus.reading import note_read
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
@@ -78,11 +79,34 @@ class RecordedInput(NamedTuple):
         """What tells its point from the others."""
         return f"{self.place.cluster}/{self.place.point}"
 
+    @property
+    def point(self) -> str:
+        """Return the name of the point for a reader."""
+        return self.series
+
+    @property
+    def name(self) -> str:
+        """Return what decides the order of packets of equal times."""
+        return f"{self.series}/{self.place.file.name}"
+
+    @property
+    def from_ns(self) -> int:
+        """Return when the file begins."""
+        return self.place.file.from_ns
+
+    @property
+    def to_ns(self) -> int:
+        """Return when the file ends."""
+        return self.place.file.to_ns or 0
+
+
+PointFile = CaptureFile | RecordedInput
+
 
 def recorded_inputs(files: Iterable[tuple[str, int]]) -> list[RecordedInput]:
     """Those of *files* (path and bytes) that a recorder has finished, in order of their points and times."""
     found = [RecordedInput(path, size, place) for path, size in files if (place := read_path(path)) is not None]
-    return sorted(found, key=lambda one: (one.series, one.place.file.from_ns, one.path))
+    return sorted(found, key=lambda one: (one.series, one.from_ns, one.path))
 
 
 @dataclass(slots=True)
@@ -104,7 +128,7 @@ class Turns:
 class _Stream:
     """One file that is being read."""
 
-    def __init__(self, file: RecordedInput, number: int, reader: PacketReader, watermark_ns: int) -> None:
+    def __init__(self, file: PointFile, number: int, reader: PacketReader, watermark_ns: int) -> None:
         self.file, self.number = file, number
         self.late = self.taken = 0
         self.is_gone = self.is_over = False
@@ -194,19 +218,30 @@ class _Stream:
 
 
 class PointSeries:
-    """The captures of one run; *ahead_ns* says how far the clock of a series is ahead, *newest_ns* the newest moment that any file tells of."""
+    """The captures of one run; *ahead_ns* says how far the clock of a series is ahead.
+
+    Of a landing *newest_ns* is the newest moment that any file tells of, and what is older than *lateness_ns* before it is final.
+    """
 
     def __init__(
-        self, files: Sequence[RecordedInput], turns: Turns, ahead_ns: dict[str, int], lateness_ns: int, newest_ns: int
+        self,
+        files: Sequence[PointFile],
+        turns: Turns,
+        ahead_ns: dict[str, int],
+        *,
+        newest_ns: int | None = None,
+        lateness_ns: int = LATENESS_NS,
     ) -> None:
         self.turns = turns
         self.late: list[Late] = []
-        self.before_ns = turns.watermark_ns
+        self.before_ns, self._final_ns = -1, _LAST
+        if newest_ns is not None:
+            self.before_ns = turns.watermark_ns
+            turns.newest_ns = max(turns.newest_ns, newest_ns)
+            turns.watermark_ns = self._final_ns = max(turns.watermark_ns, turns.newest_ns - lateness_ns)
         self._problems: list[Row] = []
         self._ahead_ns = ahead_ns
         self._files = sorted(files, key=lambda one: (self._from_ns(one), one.series, one.path))
-        turns.newest_ns = max(turns.newest_ns, newest_ns)
-        turns.watermark_ns = max(turns.watermark_ns, turns.newest_ns - lateness_ns)
 
     def place(self, offset: int) -> tuple[str, int]:
         """The file and the offset in it."""
@@ -219,18 +254,26 @@ class PointSeries:
         waiting, room = list[bytes](), Room()
         for packets in self._in_turn():
             yield from self._wrong(decoder)
-            at = int(np.searchsorted(packets.turns_ns, turns.watermark_ns, "right"))
+            at = int(np.searchsorted(packets.turns_ns, self._final_ns, "right"))
             yield from decoder.take_records(packets.data, packets.records[:at])
             if at < len(packets):
                 waiting.append(packets.part(at, len(packets)).packed(room))
         yield from self._wrong(decoder)
+        yield from decoder.rest()
         turns.waiting = waiting
+
+    def all_of(self, decoder: BusDecoder) -> Iterator[BusBatch]:
+        """Everything of files that are final."""
+        yield from self.settled(decoder)
+        yield decoder.end_packets()
+        yield decoder.finish()
 
     def provisional(self, decoder: BusDecoder) -> Iterator[BusBatch]:
         """What waits, for the time being."""
         for blob in self.turns.waiting:
             packets = unpacked(blob)
             yield from decoder.take_records(packets.data, packets.records)
+        yield from decoder.rest()
 
     def _wrong(self, decoder: BusDecoder) -> Iterator[BusBatch]:
         if self._problems:
@@ -267,7 +310,10 @@ class PointSeries:
             parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
             held = held.stretch(at, len(held))
             ahead = _filled(streams, window, readers)
-            yield merged(parts, room)
+            if len(streams) == 1 and self._final_ns == _LAST:  # in their order as they are
+                yield from filter(len, parts)
+            else:
+                yield merged(parts, room)
             _wait(ahead)
             for stream in streams:
                 stream.note()
@@ -275,12 +321,11 @@ class PointSeries:
                 streams.remove(stream)
                 self._tell(stream)
 
-    def _opened(self, file: RecordedInput) -> _Stream:
+    def _opened(self, file: PointFile) -> _Stream:
         turns = self.turns
         number, turns.count = turns.count, turns.count + 1
         turns.sources[number] = file.path
-        name = f"{file.series}/{file.place.file.name}"
-        rank = int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=7).digest())
+        rank = int.from_bytes(hashlib.blake2b(file.name.encode("utf-8", "surrogateescape"), digest_size=7).digest())
         reader = PacketReader(number, rank, ahead_ns=self._ahead_ns.get(file.series, 0), from_ns=self._from_ns(file))
         return _Stream(file, number, reader, self.before_ns)
 
@@ -293,8 +338,8 @@ class PointSeries:
         elif stream.late:
             self.late.append(Late(stream.file.path, LATE, stream.late, stream.taken, self.before_ns))
 
-    def _from_ns(self, file: RecordedInput) -> int:
-        return file.place.file.from_ns - self._ahead_ns.get(file.series, 0)
+    def _from_ns(self, file: PointFile) -> int:
+        return file.from_ns - self._ahead_ns.get(file.series, 0)
 
 
 def _filled(streams: Iterable[_Stream], window: int, readers: ThreadPoolExecutor) -> list[Future[None]]:

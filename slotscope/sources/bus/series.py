@@ -12,18 +12,11 @@ from numpy.typing import NDArray
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.clues import BadRows, in_file
-from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle
-from slotscope.sources.bus.side_threads import ahead
-
-
-def series_batches(
-    files: Sequence[CaptureFile], decoder: BusDecoder, clocks: PointClocks
-) -> Iterator[tuple[str, BusBatch]]:
-    """All batches of *files* in order, each with its file; the decoder is not finished, more files may follow."""
-    for bundle in bundles(files):
-        yield from ahead(read_bundle(bundle, decoder, clocks))
+from cluster_core.kernels.bus.packet_order import OFFSET_BITS
+from slotscope.sources.bus.clues import BadRows, Place
+from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.point_series import PointSeries, Turns
+from slotscope.sources.bus.series_clocks import measure_clocks
 
 
 class BitmapNumbers:
@@ -85,34 +78,42 @@ class BatchTexts:
         return nodes.read(batch.nodes), texts.read(batch.texts), addresses.read(batch.addresses)
 
 
+def files_of(batch: BusBatch, place: Place) -> str | pa.Array:
+    """The file of each message of a batch, or of all; offsets become those in the files."""
+    offsets = batch.messages.view(np.ndarray)["offset"]
+    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
+    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
+    offsets &= (1 << OFFSET_BITS) - 1
+    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
+
+
 def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) -> Iterator[dict[str, pa.Array]]:
     """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a series; raises DecodeError in strict mode."""
     decoder, bad = BusDecoder(), BadRows(strict=not permissive)
     tables = BatchTexts()
     first_id = 0
-    path = ""
+    ahead_ns: dict[str, int] = {}
+    measure_clocks(files, ahead_ns, [], is_all=True)
+    series = PointSeries(files, Turns(), ahead_ns)
 
     def columns_of(batch: BusBatch) -> dict[str, pa.Array] | None:
-        bad.take(in_file(path), batch, first_id)
+        bad.take(series.place, batch, first_id)
         if rows == "bad" or not len(batch):
             return None
         nodes, texts, addresses = tables.of(batch)
         if rows == "gossip":
             return gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
         ids = bitmap_digests(batch)
+        file = files_of(batch, series.place)
         return message_columns(
-            batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
+            batch, first_id=first_id, bitmap_ids=ids, file=file, nodes=nodes, texts=texts, addresses=addresses
         )
 
-    for name, batch in series_batches(files, decoder, PointClocks()):
-        path = name
+    for batch in series.all_of(decoder):
         columns = columns_of(batch)
         if columns is not None:
             yield columns
         first_id += len(batch)
-    columns = columns_of(decoder.finish())
-    if columns is not None:
-        yield columns
     if rows == "bad" and bad.rows():
         table = pa.Table.from_pylist(bad.rows())
         yield {name: table.column(name).combine_chunks() for name in table.schema.names}

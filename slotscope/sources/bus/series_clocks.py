@@ -1,6 +1,6 @@
 """How far are the clocks of capture points ahead, as files show in which two of them have recorded the same traffic?
 
-Each point is measured once, by its first file with traffic, so that it does not matter in how many runs a landing is read: against the first
+Each point is measured once, by its first file with traffic, so that it does not matter in how many runs files are read: against the first
 ones of the others, else against those that say to be of its time, else, if its recorder was begun later under another clock, against any.
 """
 
@@ -10,12 +10,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from cluster_core.formats.landing import Kind
-from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, common_times, offset_of_copies
-from cluster_core.kernels.bus.containers import NO_SEGMENTS, Segments, joined_segments
+from cluster_core.kernels.bus.capture_clocks import (
+    COMMON_MIN,
+    NO_SEGMENTS,
+    Segments,
+    common_times,
+    joined_segments,
+    offset_of_copies,
+)
 from schemas.caveats import Caveat, Code
 from slotscope.sources.bus.files import segments_of
-from slotscope.sources.bus.point_series import READERS, RecordedInput
+from slotscope.sources.bus.point_series import READERS, PointFile
 
 SEGMENTS_MIN: Final = 10 * COMMON_MIN
 """Files with fewer are measured by together."""
@@ -28,57 +33,72 @@ SEARCHED_MAX: Final = 500
 class _Sample(NamedTuple):
     """The files by which the clock of a series is measured, and what they hold."""
 
-    files: list[RecordedInput]
+    files: list[PointFile]
     segments: Segments
 
 
-def measure_clocks(files: Sequence[RecordedInput], known_ns: dict[str, int], notes: list[Caveat]) -> set[str]:
+def measure_clocks(
+    files: Sequence[PointFile], known_ns: dict[str, int], notes: list[Caveat], *, is_all: bool = False
+) -> set[str]:
     """Add to *known_ns* how far the clocks of the series of *files* are ahead, to *notes* what a reader should know.
 
-    Return the series whose clocks could not be measured yet.
+    Return the series whose clocks could not be measured.  The first point is the reference; of points that share nothing with
+    it, if these are all files (*is_all*), the first one is another.
     """
-    captures: dict[str, list[RecordedInput]] = {}
+    captures: dict[str, list[PointFile]] = {}
     for file in files:
-        if file.place.kind is Kind.BUS:
-            captures.setdefault(file.series, []).append(file)
+        captures.setdefault(file.series, []).append(file)
     if not captures.keys() - known_ns.keys():
         return set()
     if len(captures) == 1 and not known_ns:
         known_ns[next(iter(captures))] = 0
         return set()
-    names = sorted(captures)
+    for mine in captures.values():
+        mine.sort(key=lambda file: file.from_ns)
     with ThreadPoolExecutor(READERS, "clocks") as readers:
-        samples = dict(zip(names, readers.map(_first_sample, (captures[name] for name in names)), strict=True))
-    unknown = [series for series in names if series not in known_ns]
-    if not known_ns:
-        measurable = [series for series in unknown if len(samples[series].segments.ts_ns) >= COMMON_MIN]
-        known_ns.update(dict.fromkeys(measurable[:1], 0))
-    tried: dict[str, set[str]] = {series: set() for series in unknown}
-    is_done = False
-    while not is_done:
-        is_done = True
-        for series in [one for one in unknown if one not in known_ns]:
+        samples = dict(zip(captures, readers.map(_first_sample, captures.values()), strict=True))
+    unmeasured, alone = [series for series in captures if series not in known_ns], set()
+    tried: dict[str, set[str]] = {series: set() for series in captures}
+    while unmeasured:
+        count = len(unmeasured)
+        for series in list(unmeasured):
             ahead_ns = _against_first_ones(samples, series, known_ns)
             if ahead_ns is None and len(samples[series].segments.ts_ns) >= COMMON_MIN:
                 ahead_ns = _against_others(captures, samples[series], known_ns, tried[series])
             if ahead_ns is None:
                 continue
-            known_ns[series], is_done = ahead_ns, False
+            known_ns[series] = ahead_ns
+            unmeasured.remove(series)
             if ahead_ns:
-                notes.append(Caveat.warning(Code.CLOCKS, _words(series, ahead_ns), series))
-    return set(unknown) - known_ns.keys()
+                notes.append(_different_clock(captures[series][0], ahead_ns))
+        if len(unmeasured) < count:
+            continue
+        reference = next((one for one in unmeasured if len(samples[one].segments.ts_ns) >= COMMON_MIN), None)
+        if reference is None or (known_ns and not is_all):
+            break
+        if known_ns:
+            alone.add(reference)
+        known_ns[reference] = 0
+        unmeasured.remove(reference)
+    return alone | set(unmeasured)
 
 
-def unknown_clock(series: str) -> Caveat:
-    """That the clock of a series could not be measured."""
-    words = (
-        f"how far the clock of {series} is from the others is not known: fewer than {COMMON_MIN} segments of its first files"
-        " with traffic were found at them; nothing is corrected"
+def unknown_clock(file: PointFile) -> Caveat:
+    """Return a warning that the clock of the series of *file* could not be measured."""
+    text = (
+        f"the clock offset of {file.point} is unknown: fewer than {COMMON_MIN} segments of its first files with traffic were"
+        " captured at another point; its times are not corrected"
     )
-    return Caveat.warning(Code.CLOCKS, words, series)
+    return Caveat.warning(Code.CLOCKS, text, file.point)
 
 
-def _first_sample(files: Sequence[RecordedInput]) -> _Sample:
+def _different_clock(file: PointFile, ahead_ns: int) -> Caveat:
+    way = "ahead of" if ahead_ns > 0 else "behind"
+    text = f"the clock of {file.point} is {abs(ahead_ns) / 1e9:.3f} s {way} that of the first point; its times are corrected"
+    return Caveat.warning(Code.CLOCKS, text, file.point)
+
+
+def _first_sample(files: Sequence[PointFile]) -> _Sample:
     """The first files that have segments enough, or all."""
     found = _Sample([], NO_SEGMENTS)
     for file in files:
@@ -92,7 +112,7 @@ def _first_sample(files: Sequence[RecordedInput]) -> _Sample:
 
 
 def _against_first_ones(samples: dict[str, _Sample], series: str, known_ns: dict[str, int]) -> int | None:
-    for other in sorted(samples.keys() & known_ns.keys()):
+    for other in [one for one in samples if one in known_ns]:
         ahead_ns = _ahead_ns(samples[other].segments, samples[series].segments, known_ns[other])
         if ahead_ns is not None:
             return ahead_ns
@@ -100,18 +120,18 @@ def _against_first_ones(samples: dict[str, _Sample], series: str, known_ns: dict
 
 
 def _against_others(
-    captures: dict[str, list[RecordedInput]], sample: _Sample, known_ns: dict[str, int], tried: set[str]
+    captures: dict[str, list[PointFile]], sample: _Sample, known_ns: dict[str, int], tried: set[str]
 ) -> int | None:
     """Against files of measured series: those that say to be of its time, together, since two of many points share little; then each of the others.
 
     Those that were *tried* are passed over.
     """
     known = [file for series in sorted(captures.keys() & known_ns.keys()) for file in captures[series]]
-    first_ns, last_ns = sample.files[0].place.file.from_ns, sample.files[-1].place.file.to_ns or 0
-    near: list[RecordedInput] = []
-    far: list[RecordedInput] = []
+    first_ns, last_ns = sample.files[0].from_ns, sample.files[-1].to_ns
+    near: list[PointFile] = []
+    far: list[PointFile] = []
     for file in known:
-        begun_ns, ended_ns = file.place.file.from_ns, file.place.file.to_ns or 0
+        begun_ns, ended_ns = file.from_ns, file.to_ns
         is_near = begun_ns < last_ns + known_ns[file.series] and first_ns + known_ns[file.series] < ended_ns
         (near if is_near else far).append(file)
     together = NO_SEGMENTS
@@ -136,10 +156,3 @@ def _ahead_ns(there: Segments, here: Segments, there_ns: int) -> int | None:
         return None
     ahead_ns = there_ns + offset.ahead_ns
     return round(ahead_ns / SAME_NS) * SAME_NS if abs(ahead_ns) >= SAME_NS else 0
-
-
-def _words(series: str, ahead_ns: int) -> str:
-    way = "ahead of" if ahead_ns > 0 else "behind"
-    return (
-        f"the clock of {series} is {abs(ahead_ns) / 1e9:.3f} s {way} that of the first point; its times are corrected"
-    )

@@ -7,12 +7,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from cluster_core.kernels.bus import containers
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import TextTable, address_of, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import HEADER_BYTES, Publish, encode_message, type_name
 from tests.builders.bus_builder import conversation, every_kind, gossip_message, message, pcap, pieces_of, ping
+from tests.builders.bus_comparison import decoded
 
 EVERY = b"".join(map(encode_message, every_kind()))
 ODD = encode_message(message(900, Publish(b"", b"")))
@@ -25,7 +25,7 @@ PINGS = pcap(conversation([encode_message(ping()) * 20], [encode_message(gossip_
 
 def decode(file: bytes) -> list[BusBatch]:
     decoder = BusDecoder()
-    return [*decoder.feed(file), decoder.end_source(), decoder.finish()]
+    return [*decoded(decoder, [file]), decoder.finish()]
 
 
 def expected(batch: BusBatch, row: int, first_id: int, ids: list[int]) -> dict[str, object]:
@@ -84,35 +84,6 @@ def test_columns_equal_what_the_batch_says(file: bytes) -> None:
             assert {name: values[row] for name, values in told.items()} == expected(batch, row, seen, ids.tolist())
         seen += len(batch)
     assert seen >= 29
-
-
-@pytest.mark.parametrize("step", [1 << 20, 5000, 997, 23])
-def test_reading_into_the_decoders_room_equals_feeding_it(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much of the room is filled at a time, and whatever was left over before."""
-    monkeypatch.setattr(containers, "CHUNK_BYTES", 8000)
-    file = MIXED[0]
-    decoder = BusDecoder()
-    found: list[BusBatch] = []
-    at = 0
-    while at < len(file):
-        room = decoder.room()
-        piece = file[at : at + min(step, len(room))]
-        room[: len(piece)] = piece
-        found += decoder.take(len(piece))
-        at += len(piece)
-    found += [decoder.end_source(), decoder.finish()]
-
-    whole = decode(file)
-    assert [origin(batch, row) for batch in found for row in range(len(batch))] == [
-        origin(batch, row) for batch in whole for row in range(len(batch))
-    ]
-    assert [row for batch in found for row in batch.rows] == [row for batch in whole for row in batch.rows]
-
-
-def origin(batch: BusBatch, row: int) -> tuple[object, ...]:
-    """Where a message comes from, what it is and who sent it."""
-    at = batch.messages[row]
-    return batch.origin(row), int(at.type), int(at.totlen), batch.node(at.sender)
 
 
 def test_a_table_that_began_anew_is_read_again() -> None:

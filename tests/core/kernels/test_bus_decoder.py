@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.bus_rows import SkippedPackets
-from cluster_core.kernels.bus import containers
+from cluster_core.kernels.bus import decoder
 from cluster_core.kernels.bus import follower as bus_follower
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.streams import READ, UNREAD
@@ -31,7 +31,7 @@ from tests.builders.bus_builder import (
     ping,
     refusal,
 )
-from tests.builders.bus_comparison import captured
+from tests.builders.bus_comparison import captured, decoded
 from tests.builders.edited_captures import as_pcap, packets_of, with_loss
 from tests.conftest import DATA
 from tests.examples import examples
@@ -88,7 +88,7 @@ def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     """Numbers of nodes, texts, bitmaps and addresses belong to their batch."""
     for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX", "ADDRESSES_MAX"):
         monkeypatch.setattr(bus_follower, name, 3)
-    monkeypatch.setattr(containers, "CHUNK_BYTES", 80_000)
+    monkeypatch.setattr(decoder, "RECORDS_PER_STEP", 20)
     sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
 
     found = captured([pcap(sent)])
@@ -187,8 +187,8 @@ def test_a_capture_that_lost_packets_has_gaps_and_fewer_messages(share: float) -
 
 def arrivals(*sent: Sent) -> list[tuple[int, int, int]]:
     """What shows that bytes have not arrived, or have: mark, time and since when, in ms."""
-    decoder = BusDecoder()
-    batches = [*decoder.feed(pcap(sent)), decoder.end_source(), decoder.finish()]
+    reader = BusDecoder()
+    batches = [*decoded(reader, [pcap(sent)]), reader.finish()]
     found = [row for batch in batches for row in batch.events if row["tcp_flags"] in (UNREAD, READ)]
     times = [(int(row["ts_ns"]) - START_NS, int(row["since_ns"]) - START_NS) for row in found]
     return [

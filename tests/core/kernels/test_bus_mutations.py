@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cluster_core.formats.capture.bus_rows import CapturedUnknown, Row, SkippedPackets
-from cluster_core.formats.capture.link_layers import OK, view_tcp
+from cluster_core.formats.capture.link_layers import OK
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
@@ -31,6 +31,8 @@ from tests.builders.bus_builder import (
     pieces_of,
     ping,
 )
+from tests.builders.bus_comparison import decoded
+from tests.builders.edited_captures import segment_of
 
 CPU_SECONDS_MAX = 2.0
 PEAK_BYTES_MAX = 500_000_000
@@ -84,7 +86,7 @@ def decode(file: bytes) -> tuple[int, int, int, list[Row]]:
     nodes, texts, addresses = TextTable(), TextTable(), TextTable(address_of)
     told, lacking, messages = 0, 0, 0
     rows: list[Row] = []
-    for batch in [*decoder.feed(file), decoder.end_source(), decoder.finish()]:
+    for batch in [*decoded(decoder, [file]), decoder.finish()]:
         names = nodes.read(batch.nodes), texts.read(batch.texts)
         ids = np.arange(len(batch.bitmaps))
         columns = message_columns(
@@ -110,9 +112,9 @@ def expected(file: bytes) -> tuple[int, int, int, int]:
     payload = cut = skipped = lost = 0
     for item in [*reader.feed(file), *reader.finish()]:
         if isinstance(item, Packet):
-            view = view_tcp(item.link_type, item.data, item.length)
-            payload += view.end - view.start if view.reason == OK else 0
-            cut += view.missing
+            view = segment_of(item)
+            payload += int(view.length) if view.reason == OK else 0
+            cut += int(view.missing) if view.reason == OK else 0
             skipped += len(item.data) if view.reason != OK else 0
         elif isinstance(item, CaptureProblem):
             lost += item.skipped_bytes or 0

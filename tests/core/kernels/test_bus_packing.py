@@ -11,6 +11,7 @@ from cluster_core.kernels.bus.packing import pack, unpack
 from cluster_core.wire.bus import encode_message
 from tests.builders.bus_builder import conversation, messages, pcap
 from tests.builders.bus_builder import every_kind as kinds
+from tests.builders.bus_comparison import decoded
 
 
 @given(messages())
@@ -24,7 +25,7 @@ def test_a_packed_message_and_its_bitmap_are_the_message(raw) -> None:
 def test_the_kernel_packs_as_the_plain_code_does() -> None:
     raw = [encode_message(message) for message in kinds()]
     decoder = BusDecoder(keep_packed=True)
-    batches = [*decoder.feed(pcap(conversation(raw))), decoder.end_source(), decoder.finish()]
+    batches = [*decoded(decoder, [pcap(conversation(raw))]), decoder.finish()]
 
     found = []
     for batch in batches:

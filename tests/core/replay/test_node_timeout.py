@@ -14,6 +14,7 @@ from cluster_core.kernels.bus.pong_ages import PongAges
 from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
 from cluster_core.wire.bus import Message, MessageType, encode_message, sized
 from tests.builders.bus_builder import Sent, conversation, pcap
+from tests.builders.bus_comparison import decoded
 from tests.builders.gossip_builder import ME, B, entry, ping
 
 START_MS = 1_700_000_000_000
@@ -26,7 +27,7 @@ def _ends(connection: int, start_ns: int) -> dict[str, Any]:
 
 
 def _note(found: PongAges, decoder: BusDecoder, sent: list[Sent]) -> None:
-    for batch in filter(len, [*decoder.feed(pcap(sent, nanoseconds=True)), decoder.end_source()]):
+    for batch in filter(len, decoded(decoder, [pcap(sent, nanoseconds=True)])):
         nodes = [text_of(node) for node in batch.nodes]
         found.note(batch, batch.messages.sender, np.arange(len(batch)), nodes)
 

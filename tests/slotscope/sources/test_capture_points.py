@@ -72,8 +72,7 @@ def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
 
     assert_same_story(told, whole, near_ns=0)
     (note,) = clock_notes(told)
-    assert note.startswith("the clock of b.pcap is 300.00 ms ahead of that of a.pcap: ")
-    assert "segments were seen at both and agree within 0.00 ms" in note
+    assert note == "the clock of b.pcap is 0.300 s ahead of that of the first point; its times are corrected"
 
 
 @pytest.mark.long
@@ -86,7 +85,7 @@ def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_an
     told = tell(first, second)
 
     assert_same_story(told, whole)
-    assert "the clock of a.pcap is 2.000 s behind that of z.pcap" in clock_notes(told)[0]
+    assert "the clock of a.pcap is 2.000 s behind" in clock_notes(told)[0]
 
 
 @pytest.mark.long
@@ -124,7 +123,7 @@ def test_the_offset_of_points_without_a_common_segment_is_unknown(packets: list[
     told = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(other, AHEAD_NS)))
 
     (note,) = clock_notes(told)
-    assert note.startswith("the clock offset between b.pcap and a.pcap is unknown: no segment was captured at both")
+    assert note.startswith("the clock offset of b.pcap is unknown: ")
 
 
 def test_rotated_files_of_one_point_are_left_as_they_are(packets: list[Packet], whole: Told, tmp_path: Path) -> None:

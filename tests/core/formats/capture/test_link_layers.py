@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.capture.link_layers import SKIP_REASONS, address_text, view_tcp
+from cluster_core.formats.capture.link_layers import SKIP_REASONS
+from cluster_core.formats.capture.packet import Packet
 from tests.builders.bus_builder import Sent, frame
+from tests.builders.edited_captures import segment_of
 
 V4 = Sent(("10.0.0.1", 40000), ("10.0.0.2", 16379), 7, payload=b"payload", ack=9)
 V6 = replace(V4, source=("fe80::1", 40000), target=("fe80::2", 16379))
+
+
+def view_of(link_type: int, data: bytes, length: int) -> Any:
+    return segment_of(Packet(0, link_type, data, length, 0))
+
+
+def payload_of(view: Any, data: bytes) -> bytes:
+    return data[view.start : view.start + view.length]
+
+
 LINKS = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276]
 
 
@@ -22,24 +35,21 @@ LINKS = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276]
 def test_segments_are_found_on_every_link_type(link_type: int, sent: Sent) -> None:
     """Ethernet, Linux cooked v1 and v2, raw IP, BSD loopback."""
     data = frame(sent, link_type)
-    view = view_tcp(link_type, data, len(data))
+    view = view_of(link_type, data, len(data))
 
     assert view.reason == 0
-    assert (address_text(view.source), view.source_port, address_text(view.target), view.target_port) == (
-        *sent.source,
-        *sent.target,
-    )
-    assert (view.seq, view.ack, view.flags, view.missing) == (7, 9, 0x18, 0)
-    assert data[view.start : view.end] == b"payload"
+    assert (view.source_port, view.target_port) == (sent.source[1], sent.target[1])
+    assert (view.seq, view.ack, view.tcp_flags, view.missing) == (7, 9, 0x18, 0)
+    assert payload_of(view, data) == b"payload"
 
 
 @pytest.mark.parametrize("vlans", [1, 2])
 def test_vlan_tags_are_passed(vlans: int) -> None:
     """802.1Q and QinQ."""
     data = frame(V4, vlans=vlans)
-    view = view_tcp(1, data, len(data))
+    view = view_of(1, data, len(data))
 
-    assert data[view.start : view.end] == b"payload"
+    assert payload_of(view, data) == b"payload"
 
 
 @given(st.binary(max_size=60), st.integers(0, 0xFFFFFFFF), st.integers(0, 10), st.booleans())
@@ -47,32 +57,32 @@ def test_ethernet_frames_are_read_as_dpkt_reads_them(payload: bytes, seq: int, p
     """Padding behind the IP packet is no payload."""
     dpkt = pytest.importorskip("dpkt")
     data = frame(replace(V6 if is_v6 else V4, payload=payload, seq=seq)) + bytes(padding)
-    view = view_tcp(1, data, len(data))
+    view = view_of(1, data, len(data))
 
     theirs = dpkt.ethernet.Ethernet(data).data.data
-    assert (view.seq, view.source_port, data[view.start : view.end]) == (theirs.seq, theirs.sport, bytes(theirs.data))
+    assert (view.seq, view.source_port, payload_of(view, data)) == (theirs.seq, theirs.sport, bytes(theirs.data))
 
 
 def test_ipv4_options_and_ipv6_extension_headers_are_passed() -> None:
     """RFC 791, RFC 8200: hop-by-hop, destination options, an atomic fragment."""
     ip = frame(V4, 101)
     longer = bytes([0x46]) + ip[1:2] + struct.pack(">H", len(ip) + 4) + ip[4:20] + b"\1\1\1\0" + ip[20:]
-    view = view_tcp(101, longer, len(longer))
-    assert longer[view.start : view.end] == b"payload"
+    view = view_of(101, longer, len(longer))
+    assert payload_of(view, longer) == b"payload"
 
     ip6 = frame(V6, 101)
     headers = bytes([60, 0]) + bytes(6) + bytes([44, 1]) + bytes(14) + bytes([6, 0]) + bytes(6)
     longer = ip6[:4] + struct.pack(">HB", len(ip6) - 40 + len(headers), 0) + ip6[7:40] + headers + ip6[40:]
-    view = view_tcp(101, longer, len(longer))
-    assert longer[view.start : view.end] == b"payload"
+    view = view_of(101, longer, len(longer))
+    assert payload_of(view, longer) == b"payload"
 
 
 def test_a_frame_cut_by_the_snap_length_says_how_much_is_missing() -> None:
     """The IP header knows the length."""
     data = frame(V4)
 
-    assert view_tcp(1, data[:-3], len(data)).missing == 3
-    assert SKIP_REASONS[view_tcp(1, data[:40], len(data)).reason] == "TCP header is cut"
+    assert view_of(1, data[:-3], len(data)).missing == 3
+    assert SKIP_REASONS[view_of(1, data[:40], len(data)).reason] == "TCP header is cut"
 
 
 def test_frames_without_a_segment_say_why() -> None:
@@ -88,7 +98,7 @@ def test_frames_without_a_segment_say_why() -> None:
     bad[14] = 0x41
 
     reasons = [
-        SKIP_REASONS[view_tcp(link, bytes(data), len(data)).reason]
+        SKIP_REASONS[view_of(link, bytes(data), len(data)).reason]
         for link, data in ((1, arp), (1, udp), (1, fragment), (1, short), (1, bad), (1, b"x"), (999, b"x" * 99))
     ]
     assert reasons == [
@@ -105,7 +115,7 @@ def test_frames_without_a_segment_say_why() -> None:
 @given(st.sampled_from([*LINKS, 77]), st.binary(max_size=120), st.integers(0, 50))
 def test_no_bytes_raise(link_type: int, data: bytes, more: int) -> None:
     """Segments stay within what was captured."""
-    view = view_tcp(link_type, data, len(data) + more)
+    view = view_of(link_type, data, len(data) + more)
 
-    assert 0 <= view.start <= view.end <= len(data)
+    assert 0 <= view.start <= view.start + view.length <= len(data)
     assert view.missing >= 0
