@@ -17,7 +17,7 @@ from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.delta_files import Part, any_of, location
+from slotscope.runtime.storage.delta_files import any_of, location
 
 
 def migrate(root: str) -> Answer:
@@ -46,8 +46,8 @@ def migrate(root: str) -> Answer:
 
 def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
     sql = f"SELECT DISTINCT run_id FROM {table.sql_name}"
-    rows = delta_files.query_rows(root, sql, table, parts=[Part(location(root, table), "TRUE")])
-    dead = sorted({row["run_id"] for row in rows} - counted)
+    rows = delta_files.query_sources(sql, table, [(delta_files.dataset(root, table), "TRUE")])
+    dead = sorted(set(rows["run_id"].to_pylist()) - counted)
     if not dead:
         return 0
     place, where = location(root, table), any_of("run_id", dead)

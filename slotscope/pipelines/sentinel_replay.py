@@ -22,7 +22,6 @@ from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from schemas.table import rows_table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand
@@ -135,7 +134,7 @@ def _outcome(run: Run, evidence: SentinelEvidence, history: SentinelHistory, bad
 
 def _write_replay(run: Run, outcome: Outcome) -> None:
     """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays."""
-    if read_rows(run.root, REPLAYS, columns=("cluster",), parts=run.parts(REPLAYS)):
+    if run.read(REPLAYS, ("cluster",)):
         return
     row = {
         **_times("first", outcome.first_ns), **_times("last", outcome.last_ns),
@@ -169,5 +168,5 @@ def _times(name: str, ts_ns: int) -> dict[str, Any]:
 
 def _others(run: Run) -> int:
     """The number of the last incident of the snapshot that does not come from sentinels."""
-    others = read_rows(run.root, INCIDENTS, columns=("incident",), parts=run.parts(INCIDENTS))
+    others = run.read(INCIDENTS, ("incident",))
     return max((row["incident"] for row in others), default=0)

@@ -11,7 +11,7 @@ from schemas.catalogue import TABLES, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import check_format, dataset, exists, location, open_at
+from slotscope.runtime.storage.delta_files import check_format, dataset, exists
 from slotscope.sql.views import VIEWS, tables_named
 
 if TYPE_CHECKING:
@@ -66,4 +66,4 @@ def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
     if not exists(root, table):
         return table.schema.empty_table()
     check_format(root)
-    return dataset(open_at(location(root, table)), table)
+    return dataset(root, table)

@@ -16,7 +16,6 @@ from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX
-from slotscope.runtime.storage.tables import Made
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.captured import BELIEFS
 from slotscope.sources.bus.observers import REPLAYED, unpack_beliefs
@@ -56,12 +55,6 @@ def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def forget(rows: Rows) -> None:
-    """Let Spark not keep *rows* any longer."""
-    if isinstance(rows, DataFrame):
-        rows.unpersist()
-
-
 def with_times(rows: Rows, table: Table) -> Any:
     """The columns of *table* without what the run stamps: every time as a timestamp, too."""
     names = [name for name in table.columns if name not in table.labels]
@@ -91,17 +84,14 @@ def _column(name: str, have: list[str]) -> Column:
 def unpacked(read: Rows, kind: int, table: Table) -> Any:
     """The rows of the blobs of one kind."""
     if isinstance(read, pa.Table):
-        batches = _unpack(iter(of_kind(read, kind).select(["blob"]).to_batches()), table)
+        batches = unpack(iter(of_kind(read, kind).select(["blob"]).to_batches()), table)
         return with_times(pa.Table.from_batches(batches, table.unlabelled), table)
-    return with_times(packed(read, kind, table).frame(table), table)
+    made = bind(unpack, table=table)
+    return with_times(of_kind(read, kind).select("blob").mapInArrow(made, spark_schema(table.unlabelled)), table)
 
 
-def packed(read: DataFrame, kind: int, table: Table) -> Made:
-    """The same, for a task to unpack and to write."""
-    return Made(of_kind(read, kind).select("blob"), bind(_unpack, table=table))
-
-
-def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+def unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of the blobs in the first column."""
     schema = table.unlabelled
     for batch in batches:
         for blob in batch.column(0):

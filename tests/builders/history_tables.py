@@ -81,7 +81,7 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
     with running(root, "history", snapshot_id) as run:
         tables.apply_changes(changes, run)
         basis = Basis(TIMEOUT_MS, True, T0, ns(tale.end_s))
-        write_gold(run, basis, read_headers(spark, run, basis))
+        write_gold(run, basis, read_headers(run, basis))
 
 
 def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:

@@ -88,7 +88,6 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
     monkeypatch.setattr(history_pipeline, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(history_pipeline, "HELD_ROWS_MAX", 1000)
     monkeypatch.setattr(history_pipeline.tables, "HELD_ROWS_MAX", 1000)
-    monkeypatch.setattr(derived, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(derived, "FEW_VIEWS", 0)
 
     run(spark, tmp_path / "root", pcap=(str(CAPTURE),), node_timeout_ms=1000, cluster=cluster)

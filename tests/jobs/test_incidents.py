@@ -78,7 +78,7 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, True, T0, ns(30))
     run = Run(root, "history", "one", continues=True)
-    history, _ = history_of(collect_notes(run, read_headers(spark, run, basis)), basis)
+    history, _ = history_of(collect_notes(run, read_headers(run, basis)), basis)
 
     assert history.offsets == {
         A: [OffsetSeen(A, ns(9.55), 121), OffsetSeen(A, ns(9.6), 125), OffsetSeen(A, ns(20.6), 139, is_last=True)]

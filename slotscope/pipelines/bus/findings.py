@@ -32,7 +32,7 @@ from schemas.table import Table, rows_table
 from slotscope.pipelines.bus.headers import Basis, Headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import as_table, query_rows, read_rows
+from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run
 
 
@@ -106,11 +106,11 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found
     """
     sql = """SELECT count(*) AS rows, count(type) AS types, count(file) AS files,
       max(message_id) - min(message_id) + 1 AS numbers FROM bus_messages"""
-    (stored,) = query_rows(run.root, sql, BUS_MESSAGES, parts=run.staged_parts(BUS_MESSAGES))
+    (stored,) = run.query(sql, BUS_MESSAGES, stored=False).to_pylist()
     by = {f"{BUS_MESSAGES.name}, {name}": count or 0 for name, count in stored.items()}
     run.check("messages", {"read": facts["messages"] - known_messages, **by})
     sql = "SELECT sum(steps) AS steps FROM incidents"
-    (counted,) = query_rows(run.root, sql, INCIDENTS, parts=run.staged_parts(INCIDENTS))
+    (counted,) = run.query(sql, INCIDENTS, stored=False).to_pylist()
     steps = {"found": found_steps, INCIDENTS.name: counted["steps"] or 0}
     run.check("steps", {**steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
@@ -141,6 +141,4 @@ def _about(finding: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _stored(run: Run, table: Table, where: str, *columns: str) -> list[dict[str, Any]]:
     """The rows of *table* that earlier batches left."""
-    if not run.continues:
-        return []
-    return read_rows(run.root, table, columns=columns, where=where, parts=run.stored_parts(table), snapshot_id=run.name)
+    return run.read(table, columns, where, staged=False) if run.continues else []

@@ -16,7 +16,6 @@ from functools import cache
 from functools import partial as bind
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -37,7 +36,7 @@ from schemas.runs import CLUSTERS, RUNS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import polls_since, recent_since
 from slotscope.pipelines.bus.history import HistoryReplay
-from slotscope.pipelines.bus.notes import OPEN_SLOT, ROWS
+from slotscope.pipelines.bus.notes import HAS_OPEN_SLOTS, ROWS
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import CAPTURE_PART, Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
@@ -212,23 +211,17 @@ def _unsettled_messages(name: str, states: pa.Table) -> str:
 
 def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of *table* that meet *where*, by its first column; of polls only texts with open slots."""
+    found, start = dict.fromkeys(names, table.stored.empty_table()), 0
     if where == "FALSE" or not delta_files.exists(root, table):
-        return dict.fromkeys(names, table.stored.empty_table())
-    part = delta_files.Part(delta_files.location(root, table), where)
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in names}
-    for read in delta_files.read_parts(table, [part]):
-        batch = read.cast(table.stored)
-        if table is NODE_POLLS:
-            text = batch.column("text")
-            needed = pc.if_else(pc.match_substring_regex(text, OPEN_SLOT), text, pa.scalar(None, text.type))
-            batch = batch.set_column(batch.schema.get_field_index("text"), batch.schema.field("text"), needed)
-        codes = batch.column(0).dictionary_encode()
-        numbers = codes.indices.to_numpy()
-        ordered, at = batch.take(pa.array(numbers.argsort(kind="stable"))), 0
-        for name, count in zip(codes.dictionary.to_pylist(), np.bincount(numbers).tolist(), strict=True):
-            found[name].append(ordered.slice(at, count))
-            at += count
-    return {name: pa.Table.from_batches(batches, table.stored) for name, batches in found.items()}
+        return found
+    needed = {"text": f"CASE WHEN {HAS_OPEN_SLOTS} THEN text END AS text"} if table is NODE_POLLS else {}
+    columns = ", ".join(needed.get(name, f'"{name}"') for name in table.columns)
+    sql = f"SELECT {columns} FROM {table.sql_name} WHERE {where} ORDER BY {table.columns[0]}"
+    rows = delta_files.query_table(root, sql, table).cast(table.stored)
+    stretches = pc.run_end_encode(rows.column(0).combine_chunks())
+    for name, end in zip(stretches.values.to_pylist(), stretches.run_ends.to_pylist(), strict=True):
+        found[name], start = rows.slice(start, end - start), end
+    return found
 
 
 def _folded(

@@ -1,40 +1,30 @@
 """Headers of all messages as spans of equal claims of every node.
 
-Messages are read one node after the other, in Spark tasks where they are many; what they return is small.  A fold goes on from the states of the nodes and reads new messages only.
+DuckDB reads messages one node after the other; what they come to is small.  A fold goes on from the states of the nodes and reads new messages only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial as bind
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
-from slotscope.runtime.storage import delta_files, tables
-from slotscope.runtime.storage.delta_files import Part
 from slotscope.runtime.storage.runs import Run
 
 LARGEST = 2**63 - 1
 """Epochs and offsets have 64 bits without sign on the wire; a greater one counts as this."""
-NOTE = StructType(
-    [
-        StructField("what", StringType()),
-        StructField("words", ArrayType(StringType())),
-        StructField("numbers", ArrayType(LongType())),
-        StructField("state", BinaryType()),
-    ]
+NOTE = pa.schema(
+    {"what": pa.string(), "words": pa.list_(pa.string()), "numbers": pa.list_(pa.int64()), "state": pa.binary()}
 )
 """A span with its texts and numbers, or the state of a node."""
 SPEECH, STATE = "speech", "state"
@@ -81,9 +71,7 @@ class Headers(NamedTuple):
     states: dict[str, bytes]
 
 
-HERE_MAX = 2_000_000
-"""Headers that one process folds, some 100 bytes each: to spread them by node takes longer than to fold them."""
-_TEXTS = (0, 4, 10)
+ROWS_A_BATCH = 100_000
 _SENDER, _TS, _REF, _OFFSET = 0, 1, 2, 9
 """Places in `HEADERS`."""
 _SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
@@ -100,7 +88,7 @@ HEADERS = (
     _SIGNED.format("repl_offset"),
     "coalesce(shard_id, '') AS shard",
 )
-"""Columns of a message, in SQL of Spark and of delta-rs: the sender, then as in `Said`."""
+"""Columns of a message, in SQL of DuckDB: the sender, then as in `Said`."""
 IS_WHOLE = (
     "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
     f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
@@ -108,15 +96,9 @@ IS_WHOLE = (
 """Which messages have a header that says all that."""
 
 
-def read_headers(spark: SparkSession | None, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
-    """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
-    parts = run.parts(BUS_MESSAGES)
-    few = _stored_notes(run.root, parts, basis, states, HERE_MAX if spark else LARGEST - 1)
-    if few is not None or spark is None:
-        return headers_of(few or iter(()), basis, states)
-    messages = tables.read_parts(spark, BUS_MESSAGES, parts)
-    notes = message_notes(messages.where(f"message_id >= {states.first_id}"), basis, states)
-    return headers_of(iter(notes.toArrow().to_batches()), basis, states)
+def read_headers(run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
+    """What the headers of the snapshot of *run* came to."""
+    return headers_of(message_notes(run, basis, states), basis, states)
 
 
 def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Headers:
@@ -135,34 +117,17 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
     return found
 
 
-def task_notes(
-    facts: Mapping[str, Any], root: str, parts: Sequence[Part], states: HeaderStates
-) -> Iterator[pa.RecordBatch]:
-    """What the task that has stored messages, of which *facts* tell, finds in their headers; nothing where they are too many for it."""
-    return _stored_notes(root, parts, basis_of(facts), states.settled_by(facts)) or iter(())
+def task_notes(facts: Mapping[str, Any], run: Run, states: HeaderStates) -> Iterator[pa.RecordBatch]:
+    """What the task that has stored messages, of which *facts* tell, finds in their headers."""
+    return message_notes(run, basis_of(facts), states.settled_by(facts))
 
 
-def _stored_notes(
-    root: str, parts: Sequence[Part], basis: Basis, states: HeaderStates, most: int = HERE_MAX
-) -> Iterator[pa.RecordBatch] | None:
-    """What the headers of a snapshot came to, read without Spark; None where they are many."""
-    columns = ", ".join(_dictionary(column) if at in _TEXTS else column for at, column in enumerate(HEADERS))
+def message_notes(run: Run, basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
+    """What new headers came to; messages before *states* are settled and stored."""
     where = f"{IS_WHOLE} AND message_id >= {states.first_id}"
-    sql = f"SELECT * FROM (SELECT {columns} FROM bus_messages WHERE {where} LIMIT {most + 1}) ORDER BY sender, ref"
-    headers = delta_files.query_table(root, sql, BUS_MESSAGES, parts=parts)
-    return None if len(headers) > most else fold_nodes(iter(headers.to_batches()), basis, states)
-
-
-def _dictionary(column: str) -> str:
-    """An SQL text of delta-rs as numbers of the different ones."""
-    expression, _, name = column.rpartition(" AS ")
-    return f"arrow_cast({expression or name}, 'Dictionary(Int32, Utf8)') AS {name}"
-
-
-def message_notes(messages: DataFrame, basis: Basis, states: HeaderStates = NO_STATES) -> DataFrame:
-    """Spans of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
-    by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
-    return by_node.mapInArrow(bind(fold_nodes, basis=basis, states=states), NOTE)
+    sql = f"SELECT {', '.join(HEADERS)} FROM bus_messages WHERE {where} ORDER BY sender, ref"
+    headers = run.query(sql, BUS_MESSAGES, stored=states.first_id == 0)
+    return fold_nodes(iter(headers.to_batches(ROWS_A_BATCH)), basis, states)
 
 
 def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
@@ -233,7 +198,7 @@ def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
     """The different texts of a column and which of them each row has; a column of numbers is what it is."""
     if pa.types.is_integer(column.type):
         return None, column.to_numpy(zero_copy_only=False)
-    coded = column.cast(pa.string()).dictionary_encode()  # delta-rs lists a text once for each of its own batches
+    coded = column.dictionary_encode()
     return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
 
 
@@ -252,9 +217,8 @@ def _closing(node: SpeechFolder, basis: Basis, *, is_saved: bool) -> Iterator[_N
 
 
 def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
-    types = (pa.string(), pa.list_(pa.string()), pa.list_(pa.int64()), pa.binary())
-    columns = [pa.array([note[at] for note in notes], kind) for at, kind in enumerate(types)]
-    return pa.RecordBatch.from_arrays(columns, names=NOTE.fieldNames())
+    columns = [pa.array([note[at] for note in notes], kind) for at, kind in enumerate(NOTE.types)]
+    return pa.RecordBatch.from_arrays(columns, schema=NOTE)
 
 
 def _speech(words: list[str], numbers: list[int]) -> Speech:

@@ -47,7 +47,7 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import Part, any_of, location, query_table, read_rows
+from slotscope.runtime.storage.delta_files import any_of
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, completing
 from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
 from slotscope.runtime.storage.tables import Change
@@ -69,7 +69,7 @@ from slotscope.transforms.history_frames import (
     blobs_of,
     clock_warnings,
     of_kind,
-    packed,
+    unpack,
     unpacked,
     with_times,
 )
@@ -149,12 +149,12 @@ class HistoryReplay:
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
         names = finished_names(self._request.root, HISTORY_JOBS, cluster)
-        goes_on = bool(names) and self._states.last(names[-1]) is not None
+        goes_on = bool(names) and self._states.last(Run(self._request.root, JOB, names[-1])) is not None
         self._states.warnings.clear()
         return names[-1] if goes_on else None
 
     def _go_on(self) -> Outcome:
-        state = self._states.last(self._run.name, self._run.stored_parts(history.REPLAY_STATE))
+        state = self._states.last(self._run)
         try:
             return self._fold(state)
         except (PySparkException, Py4JError, DecodeError) as error:
@@ -268,8 +268,7 @@ class HistoryReplay:
             return None
         run.continues = state is not None
         stage = run.stage(history.BUS_MESSAGES, _new_messages(state))
-        parts = (*run.parts(history.BUS_MESSAGES), Part(location(stage.folder, history.BUS_MESSAGES)))
-        noted = bind(task_notes, root=run.root, parts=parts, states=self._states.of_headers(run, state))
+        noted = bind(task_notes, run=run, states=self._states.of_headers(run, state))
         return MessageTable(stage, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
@@ -325,9 +324,7 @@ class HistoryReplay:
         """Return the time from which this batch finds incidents again; 0 for all."""
         if state is None or self._batch is None:
             return 0
-        run, columns = self._run, ("started_ns", "ended_ns")
-        parts = run.stored_parts(INCIDENTS)
-        stored = read_rows(run.root, INCIDENTS, columns=columns, parts=parts, snapshot_id=run.name)
+        stored = self._run.read(INCIDENTS, ("started_ns", "ended_ns"), staged=False)
         return recent_since(stored, state.options["last_ns"], self._lateness_ns)
 
     def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
@@ -336,7 +333,7 @@ class HistoryReplay:
         notes = [unpacked_table(blob) for _, blob in blobs_of(of_kind(seen, captured.NOTES))]
         if notes:
             return headers_of(chain.from_iterable(table.to_batches() for table in notes), basis, states)
-        return read_headers(self._spark, self._run, basis, states)
+        return read_headers(self._run, basis, states)
 
     def _write(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
         """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
@@ -380,8 +377,8 @@ class HistoryReplay:
         if stored:
             self._run.wrote(history.BUS_MESSAGES, stored)
         elif facts["fresh_messages"] > HELD_ROWS_MAX and isinstance(rows, DataFrame):
-            many = packed(rows, captured.MESSAGE, history.BUS_MESSAGES)
-            yield Change(many, history.BUS_MESSAGES, lasting)
+            by = bind(unpack, table=history.BUS_MESSAGES)
+            yield Change(of_kind(rows, captured.MESSAGE).select("blob"), history.BUS_MESSAGES, lasting, by)
         else:
             yield Change(unpacked(rows, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
         yield Change(unpacked(seen, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
@@ -405,12 +402,7 @@ class HistoryReplay:
         )
         for table, kind in kinds:
             if table is history.EVENTS and not facts["has_captures"]:
-                yield Change(
-                    query_table(
-                        self._run.root, LOGGED_EVENTS, history.LOG_EVENTS, parts=self._run.parts(history.LOG_EVENTS)
-                    ),
-                    table,
-                )
+                yield Change(self._run.query(LOGGED_EVENTS, history.LOG_EVENTS), table)
             else:
                 yield Change(self._beliefs(found, table, kind), table, lasting)
 

@@ -216,10 +216,8 @@ def _by_cluster(
     """The rows of *table* by cluster; none where nothing was written yet."""
     if not delta_files.exists(root, table):
         return {}
-    names, where = (
-        ("snapshot_id", "cluster", *columns) if columns else None,
-        delta_files.any_of("snapshot_id", clusters),
-    )
+    names = ("snapshot_id", "cluster", *columns) if columns else ()
+    where = delta_files.any_of("snapshot_id", clusters)
     found: dict[str, list[dict[str, Any]]] = {}
     for row in delta_files.read_rows(root, table, columns=names, where=where, order_by=order_by):
         found.setdefault(row["snapshot_id"], []).append(row)

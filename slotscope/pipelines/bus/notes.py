@@ -33,7 +33,6 @@ from schemas.history import (
 )
 from schemas.table import Table
 from slotscope.pipelines.bus.headers import LARGEST, Basis, Headers
-from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import Run
 from slotscope.sources.bus.polls_and_logs import SAMPLED
 
@@ -68,21 +67,18 @@ class Notes(NamedTuple):
 def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
     """All rows that the core needs, of polls those since *polls_from_ns*; silver rows are changes and not messages, and are read without Spark."""
 
-    def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
-        return delta_files.read_rows(run.root, table, columns=columns, where=where, parts=run.parts(table))
-
-    lines = [
-        logged_line(row) for row in read(LOG_EVENTS, *LINE_COLUMNS, where="observer IS NOT NULL OR address IS NOT NULL")
-    ]
+    has_node = "observer IS NOT NULL OR address IS NOT NULL"
+    lines = [logged_line(row) for row in run.read(LOG_EVENTS, LINE_COLUMNS, has_node)]
     are_recent = f"observer IS NOT NULL AND ts_ns >= {polls_from_ns}"
-    polled = read(NODE_POLLS, "observer", "ts_ns", "asked_ns", *SAMPLED, where=are_recent)
+    polled = run.read(NODE_POLLS, ("observer", "ts_ns", "asked_ns", *SAMPLED), are_recent)
     rows = [
         row
         for table, kind in ROWS
-        for row in _replay_rows(kind, read(table, *_names(kind), where="source <> 'log'" if table is EVENTS else None))
+        for row in _replay_rows(kind, run.read(table, _names(kind), "source <> 'log'" if table is EVENTS else "TRUE"))
     ]
-    gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
-    metrics = read(METRIC_SAMPLES, "line", *MetricSample._fields)
+    gaps = run.read(GAPS, ("source_id", "target_id", "valid_from_ns", "valid_to_ns"))
+    metrics = run.read(METRIC_SAMPLES, ("line", *MetricSample._fields))
+    bitmaps, with_open = run.read(SLOT_BITMAPS, ("bitmap_id", "slots")), f"{are_recent} AND {HAS_OPEN_SLOTS}"
     notes = Notes(
         rows=rows,
         lines=lines,
@@ -90,7 +86,7 @@ def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
         answered_ns=answered_times(polled),
         samples=polled_samples(polled),
         speech=headers.spans,
-        slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
+        slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in bitmaps},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[
             *_asked_in_logs(lines),
@@ -100,7 +96,7 @@ def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
                 if row["master_offset"] is not None
             ),
         ],
-        open_marks=list(open_marks(read(NODE_POLLS, "observer", "ts_ns", "text", where=f"{are_recent} AND {HAS_OPEN_SLOTS}"))),
+        open_marks=list(open_marks(run.read(NODE_POLLS, ("observer", "ts_ns", "text"), with_open))),
     )  # fmt: skip
     return with_metrics(notes, metrics)
 

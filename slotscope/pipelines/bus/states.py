@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import Part, all_equal, as_table, exists, query_table, read_rows
+from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
@@ -73,14 +72,11 @@ class States:
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
         self.warnings: list[Caveat] = []
 
-    def last(self, name: str, parts: Sequence[Part] | None = None) -> State | None:
-        """The state that the last fold of *name* left, if it holds the beginning of the inputs; *parts* as in `read_rows`."""
-        root = self._request.root
-        if self._request.restart or (parts is None and not exists(root, history.REPLAY_STATE)):
-            return None
-        rows = read_rows(root, history.REPLAY_STATE, snapshot_id=name, part=CAPTURE_PART, parts=parts)
+    def last(self, run: Run) -> State | None:
+        """The state that the last fold of the snapshot of *run* left, if it holds the beginning of the inputs."""
+        rows = run.read(history.REPLAY_STATE, where=f"part = '{CAPTURE_PART}'", staged=False)
         row = next(iter(rows), None)
-        if row is None:
+        if row is None or self._request.restart:
             return None
         if row["version"] != STATE_VERSION:
             self.warnings.append(UNREADABLE)
@@ -131,9 +127,8 @@ class States:
 
     def of_processes_here(self, run: Run, processes_max: int = 1_000_000) -> dict[str, bytes] | None:
         """The states of all processes by their names; None for more than *processes_max*."""
-        where = f"{IS_PROCESS} AND {all_equal({'snapshot_id': run.name})}"
-        sql = f"SELECT part, state FROM replay_state WHERE {where} ORDER BY part LIMIT {processes_max + 1}"
-        rows = query_table(run.root, sql, history.REPLAY_STATE, parts=run.stored_parts(history.REPLAY_STATE))
+        sql = f"SELECT part, state FROM replay_state WHERE {IS_PROCESS} ORDER BY part LIMIT {processes_max + 1}"
+        rows = run.query(sql, history.REPLAY_STATE, staged=False)
         if len(rows) > processes_max:
             return None
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
@@ -143,8 +138,7 @@ class States:
         if state is None or not state.settled_by:
             return NO_STATES
         is_headers = f"part LIKE '{HEADERS_PART}%'"
-        parts = run.stored_parts(history.REPLAY_STATE)
-        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, parts=parts, snapshot_id=run.name)
+        rows = run.read(history.REPLAY_STATE, where=is_headers, staged=False)
         kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
         return HeaderStates(state.messages, -1, kept)
 

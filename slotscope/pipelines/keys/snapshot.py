@@ -33,7 +33,7 @@ from slotscope.pipelines.keys.inputs import tally_options
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import as_table, read_rows
+from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
@@ -158,9 +158,9 @@ class KeySnapshot:
             *(self._log_changes(spark) if self.inputs.logs else []),
         ]
 
-    def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table, large: bool = False) -> Change:
+    def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table) -> Change:
         """*rows* with the column ``partial``."""
-        return Change(lambda: _with_partial(rows(), bool(self.unread)), table, large=large)
+        return Change(lambda: _with_partial(rows(), bool(self.unread)), table)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
         if not self.bad_count:
@@ -180,7 +180,8 @@ class KeySnapshot:
     def _write_keys(self, spark: SparkSession, run: Run) -> None:
         """Every key of the dumps."""
         paths = [file.path for file in self.inputs.rdb]
-        tables.apply_change(self._change(lambda: read_dumps(spark, paths, self.options), KEYS, large=True), run)
+        keys = _with_partial(read_dumps(spark, paths, self.options), bool(self.unread))
+        tables.apply_change(Change(keys, KEYS, by=iter), run)
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
@@ -274,12 +275,11 @@ def check_sums(run: Run) -> tuple[int, int | None]:
     sums: dict[str, dict[str, int | None]] = {"keys": {}, "serialized_bytes": {}}
     for table in (NODE_LOAD, SLOT_LOAD, KEY_TYPES):
         columns = list(sums)
-        rows = read_rows(run.root, table, columns=columns, parts=run.parts(table))
+        rows = run.read(table, columns)
         for name in columns:
             known = [row[name] for row in rows if row[name] is not None]
             sums[name][table.name] = sum(known) if known else None
-    rows = read_rows(run.root, SOURCES, columns=["keys"], parts=run.parts(SOURCES))
-    sums["keys"][SOURCES.name] = sum(row["keys"] for row in rows)
+    sums["keys"][SOURCES.name] = sum(row["keys"] for row in run.read(SOURCES, ["keys"]))
     for name, values in sums.items():
         run.check(name, values)
     return sums["keys"][NODE_LOAD.name] or 0, sums["serialized_bytes"][NODE_LOAD.name]

@@ -66,7 +66,7 @@ def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
     return rows[0]
 
 
-def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, list[said.StepLine]]:
+def _steps(root: str, snapshot_id: str, where: str = "TRUE") -> dict[int, list[said.StepLine]]:
     """The steps of each incident."""
     rows = read_rows(
         root, INCIDENT_STEPS, where=where, order_by="incident, step", limit=STEPS_SHOWN, snapshot_id=snapshot_id

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
@@ -41,13 +40,9 @@ JOINING: Final = "slotscope-joining"
 """Application id of the transactions that claim a table for a join of files; their version is the end of the claim in ms."""
 CLAIM_MS: Final = 3_600_000
 """A claim of a process that was killed ends after this time."""
-
-
-class Part(NamedTuple):
-    """Rows of a table that meet the SQL condition *where*; *place* is the Delta table with them, or the rows in memory."""
-
-    place: str | pa.Table
-    where: str = "TRUE"
+_NULLS: Final = {
+    pa.int32(): "CAST(NULL AS INT)", pa.int64(): "CAST(NULL AS BIGINT)", pa.float64(): "CAST(NULL AS DOUBLE)",
+}  # fmt: skip
 
 
 def as_table(table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> pa.Table:
@@ -149,7 +144,7 @@ def commit_rows(
         if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
             raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
         if rows is not None:
-            _write(opened or place, table, rows() if callable(rows) else as_table(table, rows), where, numbers)
+            _write(opened, place, table, rows() if callable(rows) else as_table(table, rows), where, numbers)
         elif opened is not None:
             opened.delete(where)
         return opened.version() if opened is not None else 0
@@ -163,36 +158,30 @@ def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.
 
     def commit(opened: DeltaTable | None) -> None:
         if opened is None or opened.transaction_version(mark) is None:
-            _write(opened or place, table, made, None, {mark: 1})
+            _write(opened, place, table, made, None, {mark: 1})
 
     retry(place, commit)
 
 
 def _write(
-    target: DeltaTable | str,
+    opened: DeltaTable | None,
+    place: str,
     table: Table,
     rows: pa.Table | pa.RecordBatchReader,
     where: str | None,
     numbers: Mapping[str, int],
 ) -> None:
-    """Commit *rows* to an open table, or create it at a path; of two writers that create it one fails with `CommitFailedError`."""
-    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
-    if isinstance(target, str):
-        how = {
-            "mode": "error", "name": table.name, "description": table.about, "configuration": table.properties,
-            "partition_by": list(table.partition_by) or None, "storage_options": stores.storage_options(target),
-        }  # fmt: skip
-    else:
-        how["schema_mode"] = "merge"
+    """Commit *rows*; where the table does not exist yet, one of two writers that create it fails with `CommitFailedError`."""
     if isinstance(rows, pa.Table):
-        stores.check_room(target if isinstance(target, str) else target.table_uri.removeprefix("file://"), rows.nbytes)
-    now_ms = time.time_ns() // 1_000_000
-    marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
-    properties = CommitProperties(app_transactions=marks, max_commit_retries=0 if isinstance(target, str) else None)
-    try:
-        write_deltalake(target, rows, commit_properties=properties, **how)
-    except DeltaError as error:
-        raise CommitFailedError(str(error)) if "already exists" in str(error) else error from None
+        stores.check_room(place, rows.nbytes)
+    marks = [Transaction(name, number, time.time_ns() // 1_000_000) for name, number in numbers.items()]
+    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
+    write_deltalake(
+        opened or place, rows, **how, schema_mode="merge",
+        name=table.name, description=table.about, configuration=table.properties,
+        partition_by=None if opened is not None else list(table.partition_by) or None,
+        storage_options=stores.storage_options(place), commit_properties=CommitProperties(app_transactions=marks),
+    )  # fmt: skip
 
 
 def retry(place: str, commit: Callable[[Any], Done]) -> Done:
@@ -241,68 +230,68 @@ def read_rows(
     root: str,
     table: Table,
     *,
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
+    columns: Sequence[str] = (),
+    where: str = "TRUE",
     order_by: str = "",
     limit: int | None = None,
-    parts: Sequence[Part] | None = None,
     **equal: str,
 ) -> list[dict[str, Any]]:
     """Rows of *table* that equal *equal* and meet the SQL condition *where*: the first *limit* by *order_by*.
 
-    A row is a dict of *columns*, or of all; null where it was written before a column was added.  *parts* are read in place of the
-    table.  A table that no job of the root has had rows for is empty.  Raises `InputError` where the root has no tables.
+    A row is a dict of *columns*, or of all; null where it was written before a column was added.  A table that no job of the root has
+    had rows for is empty.  Raises `InputError` where the root has no tables.
     """
-    if parts is not None and not any(len(part.place) for part in parts):
-        return []
+    where = " AND ".join([f"({where})", *([all_equal(equal)] if equal else [])])
+    sql = select(table, columns, where) + (f" ORDER BY {order_by}" if order_by else "")
+    return query_rows(root, sql + (f" LIMIT {limit}" if limit is not None else ""), table)
+
+
+def select(table: Table, columns: Sequence[str], where: str) -> str:
+    """The SQL that reads *columns*, or all, of the rows of *table* that meet *where*."""
     names = ", ".join(f'"{name}"' for name in columns or table.columns)
-    conditions = [*([all_equal(equal)] if equal else []), f"({where or 'TRUE'})"]
-    sql = f"SELECT {names} FROM {table.sql_name} WHERE {' AND '.join(conditions)}"
-    sql += f" ORDER BY {order_by}" if order_by else ""
-    sql += f" LIMIT {limit}" if limit is not None else ""
-    return query_rows(root, sql, table, parts=parts)
+    return f"SELECT {names} FROM {table.sql_name} WHERE {where}"
 
 
-def query_rows(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> list[dict[str, Any]]:
+def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
     """The answer to *sql* as `query_table` gives it, as dicts."""
-    return _as_rows(query_table(root, sql, *tables, parts=parts))
+    return as_rows(query_table(root, sql, *tables))
 
 
-def query_table(root: str, sql: str, *tables: Table, parts: Sequence[Part] | None = None) -> pa.Table:
-    """The answer to *sql*, which names *tables* without their layers; *parts* are read in place of one; raises as `read_rows` does.
+def as_rows(answer: pa.Table) -> list[dict[str, Any]]:
+    """*answer* as dicts, also of its maps."""
+    rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
+    return rows
 
-    DataFusion, which comes with delta-rs, answers where all rows are in Delta tables, DuckDB where some are in memory.
-    """
-    if any(isinstance(part.place, pa.Table) for part in parts or ()):
-        return _query_memory(sql, tables[0], parts or ())
+
+def query_table(root: str, sql: str, *tables: Table) -> pa.Table:
+    """The answer of DataFusion to *sql*, which names *tables* without their layers; raises as `read_rows` does."""
     engine, views = QueryBuilder(), []
     with _reading(", ".join(location(root, table) for table in tables)):
         for table in tables:
-            whole = [Part(location(root, table))] if parts is None and is_written(root, table) else []
-            selects = []
-            for number, part in enumerate(whole if parts is None else parts):
-                opened, name = open_at(str(part.place)), f"{table.sql_name}_{number}"
-                engine.register(name, opened)
-                selects.append(_selected(table, opened, f"{name} WHERE {part.where}"))
-            rows = " UNION ALL ".join(selects) or _selected(table, None, "(SELECT 1) WHERE FALSE")
-            views.append(f"{table.sql_name} AS ({rows})")
+            there, source = set[str](), "(SELECT 1) WHERE FALSE"
+            if is_written(root, table):
+                opened, source = open_at(location(root, table)), f"{table.sql_name}_stored"
+                engine.register(source, opened)
+                there = {field.name for field in opened.schema().fields}
+            columns = (
+                f'"{f.name}"' if f.name in there else f'{_NULLS.get(f.type, "NULL")} AS "{f.name}"'
+                for f in table.schema
+            )
+            views.append(f"{table.sql_name} AS (SELECT {', '.join(columns)} FROM {source})")
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
         return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
 
 
-def _query_memory(sql: str, table: Table, parts: Sequence[Part]) -> pa.Table:
+def query_sources(sql: str, table: Table, sources: Iterable[tuple[pa.Table | Dataset, str]]) -> pa.Table:
+    """The answer of DuckDB to *sql* about the rows of each of *sources* that meet its SQL condition, in place of *table*."""
     with _memory_engine().cursor() as engine:
-        words, selects = " ".join([sql, *(part.where for part in parts)]), []
-        named = [name for name in table.columns if name in words] or table.columns[:1]  # each column costs time
+        named, selects = [name for name in table.columns if name in sql] or table.columns[:1], []
         columns = ", ".join(f'"{name}"' for name in named)
-        for number, part in enumerate(parts):
-            name = f"{table.sql_name}_{number}"
-            if isinstance(part.place, str):
-                engine.register(name, dataset(open_at(part.place), table))
-            else:
-                engine.register(name, part.place.select(named))
-            selects.append(f"SELECT {columns} FROM {name} WHERE {part.where}")
+        for number, (rows, where) in enumerate(sources or [(table.stored.empty_table(), "TRUE")]):
+            used = [name for name in table.columns if name in named or name in where]  # each column costs time
+            engine.register(f"source_{number}", rows.select(used) if isinstance(rows, pa.Table) else rows)
+            selects.append(f"SELECT {columns} FROM source_{number} WHERE {where}")
         return engine.sql(f"WITH {table.sql_name} AS ({' UNION ALL '.join(selects)}) {sql}").to_arrow_table()
 
 
@@ -318,41 +307,20 @@ def _memory_engine() -> DuckDBPyConnection:
     return engine
 
 
-def dataset(opened: DeltaTable, table: Table) -> Dataset:
-    """The current rows of *opened* in the columns of *table*, read lazily; null in columns that older rows lack."""
-    there = pa.schema(opened.schema())
-    fields = [there.field(field.name) if field.name in there.names else field for field in table.stored]
-    return opened.to_pyarrow_dataset(schema=pa.schema(fields))
+def dataset(root: str, table: Table) -> Dataset:
+    """The current rows of *table*, read lazily; null in columns that older rows lack."""
+    with _reading(location(root, table)):
+        opened = open_at(location(root, table))
+        there = pa.schema(opened.schema())
+        fields = [there.field(field.name) if field.name in there.names else field for field in table.stored]
+        return opened.to_pyarrow_dataset(schema=pa.schema(fields))
 
 
-def read_parts(table: Table, parts: Iterable[Part]) -> pa.RecordBatchReader:
-    """The rows of *parts* in the columns of *table*, as a stream; parts in memory are whole."""
-    streams = []
-    for part in parts:
-        if isinstance(part.place, pa.Table):
-            streams.append(part.place.to_reader())
-            continue
-        opened = open_at(part.place)
-        sql = _selected(table, opened, f"stored WHERE {part.where}")
-        answer = (
-            QueryBuilder().register("stored", opened).execute(sql)
-        )  # before the writer runs: its threads cannot ask
-        streams.append(pa.RecordBatchReader.from_stream(answer).cast(table.stored))
-    return pa.RecordBatchReader.from_batches(table.stored, chain.from_iterable(streams))
-
-
-def _selected(table: Table, opened: DeltaTable | None, source: str) -> str:
-    """The SQL that selects all columns of *table* from *source*; null where the open table has none yet."""
-    there = {field.name for field in opened.schema().fields} if opened is not None else set()
-    nulls = {
-        pa.int32(): "CAST(NULL AS INT) AS ",
-        pa.int64(): "CAST(NULL AS BIGINT) AS ",
-        pa.float64(): "CAST(NULL AS DOUBLE) AS ",
-    }
-    columns = [("" if f.name in there else nulls.get(f.type, "NULL AS ")) + f'"{f.name}"' for f in table.schema]
-    return f"SELECT {', '.join(columns)} FROM {source}"
-
-
-def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
-    return rows
+def stream(table: Table, places: Iterable[str]) -> pa.RecordBatchReader:
+    """All rows of the Delta tables at *places*, each with the columns of *table*."""
+    engine, selects = QueryBuilder(), []
+    for number, place in enumerate(places):
+        engine.register(f"place_{number}", open_at(place))
+        selects.append(f"SELECT * FROM place_{number}")
+    answer = engine.execute(" UNION ALL ".join(selects))  # before the writer runs: its threads cannot ask
+    return pa.RecordBatchReader.from_stream(answer).cast(table.stored)

@@ -31,9 +31,8 @@ from schemas.table import Table
 from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.program import LATEST, program_version
-from slotscope.runtime.progress import progress
 from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.delta_files import Part, all_equal, any_of, location
+from slotscope.runtime.storage.delta_files import all_equal, any_of, location
 
 COMPACT_EVERY: Final = 50
 """Versions of silver/runs after which the small files of its tables are joined; a run makes two."""
@@ -42,7 +41,7 @@ HELD_ROWS_MAX: Final = 50_000
 """Rows of a query that are staged in memory; tasks stage more."""
 THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
-WAIT_S: Final = 1.0
+WAIT_S: Final = 0.2
 """Between two looks at a later run."""
 ID_DIGITS: Final = 8
 """Digits of a node id in the name of an unnamed cluster."""
@@ -100,17 +99,19 @@ class Run:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     run_id: str = ""
     is_closed: bool = False
-    stored: dict[Table, pa.Table] | None = None
+    stored: Mapping[Table, pa.Table] | None = None
     """The stored rows of its snapshot, where a task has read them for several runs."""
     new_nodes: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/clusters that it adds."""
     _number: int = 0
     """Greater than those of the runs of its snapshot that it found; else nanoseconds since the epoch."""
     _began_s: float = field(default_factory=time.monotonic)
-    _cluster_before: str | None = None
+    _clusters: set[str | None] = field(default_factory=set)
+    """Clusters of the complete runs of its snapshot that it found."""
     _tails: dict[Table, str] = field(default_factory=dict)
     """Tables with staged rows, and the condition of the rows that these replace."""
     _held: dict[Table, list[pa.Table]] = field(default_factory=dict)
+    _by_tasks: set[Table] = field(default_factory=set)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
@@ -128,11 +129,10 @@ class Run:
 
     def _begin(self, known: Iterable[Mapping[str, Any]]) -> None:
         """Take a number after those of the snapshot's runs in *known*; raises InputError where it is one of another cluster."""
-        complete = [row for row in known if row["snapshot_id"] == self.name and row["state"] == State.COMPLETE]
-        for row in complete:
-            self._check_cluster(row["cluster"])
-        self._cluster_before = next((row["cluster"] for row in self._mine(complete)), None)
-        self._number = max([time.time_ns(), *((row["began_at"] or 0) + 1 for row in self._mine(known))])
+        mine = self._mine(known)
+        self._clusters = {row["cluster"] for row in mine if row["state"] == State.COMPLETE}
+        self._check_cluster()
+        self._number = max([time.time_ns(), *((row["began_at"] or 0) + 1 for row in mine)])
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster with nodes *node_ids* where it was not given: the last that had one of them, or a name made of an id.
@@ -143,26 +143,31 @@ class Run:
 
         ids = sorted({node_id for node_id in node_ids if NODE_ID.fullmatch(node_id)})
         if ids:
-            parts = self.stored_parts(CLUSTERS)
-            rows = delta_files.read_rows(
-                self.root, CLUSTERS, where=any_of("node_id", ids), order_by="since", parts=parts
-            )
+            if self.stored is None:
+                rows = delta_files.read_rows(self.root, CLUSTERS, where=any_of("node_id", ids), order_by="since")
+            else:
+                rows = self.stored[CLUSTERS].to_pylist()
             self.cluster = self.cluster or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
             new = set(ids) - {row["node_id"] for row in rows if row["cluster"] == self.cluster}
             now = datetime.now(UTC)
             self.new_nodes = [{"cluster": self.cluster, "node_id": node_id, "since": now} for node_id in sorted(new)]
-        self._check_cluster(self._cluster_before)
+        self._check_cluster()
 
-    def _check_cluster(self, known: str | None) -> None:
-        if None not in (known, self.cluster) and known != self.cluster:
+    def _check_cluster(self) -> None:
+        other = min(filter(None, self._clusters), default=self.cluster)
+        if self.cluster is not None and other != self.cluster:
             raise InputError(
-                f"--snapshot {self.name}: that is one of cluster {known}, not of {self.cluster}: choose another name"
+                f"--snapshot {self.name}: that is one of cluster {other}, not of {self.cluster}: choose another name"
             )
 
     # -- stage -------------------------------------------------------------------------------------------------------
 
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them.  *tail* as in `append`."""
+        self._by_tasks.add(table)
+        return self._stage(table, tail)
+
+    def _stage(self, table: Table, tail: str) -> Stage:
         self._tails.setdefault(table, tail)
         return Stage(self._folder, table, (self.name, self.cluster, self.run_id))
 
@@ -171,7 +176,7 @@ class Run:
 
         *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
         """
-        made = self.stage(table, tail).labelled(delta_files.as_table(table, rows))
+        made = self._stage(table, tail).labelled(delta_files.as_table(table, rows))
         self._held.setdefault(table, []).append(made)
         self.wrote(table, len(made))
 
@@ -180,26 +185,39 @@ class Run:
         with _COUNTING:
             self.rows[table] = self.rows.get(table, 0) + rows
 
-    def staged_parts(self, table: Table) -> list[Part]:
-        """The rows of *table* that this run has staged."""
-        parts = [Part(pa.concat_tables(self._held[table]))] if table in self._held else []
-        if self.stored is None and table in self._tails and delta_files.exists(self._folder, table):
-            parts.append(Part(location(self._folder, table)))
-        return parts
+    def _has_staged(self, table: Table) -> bool:
+        """Whether tasks have staged rows of *table*."""
+        return table in self._by_tasks and delta_files.exists(self._folder, table)
 
-    def stored_parts(self, table: Table) -> list[Part] | None:
-        """The stored rows of the snapshot in *table* where they are in memory."""
-        return None if self.stored is None else [Part(self.stored[table])]
+    def _sources(self, table: Table, staged: bool, stored: bool) -> list[tuple[Any, str]]:
+        sources: list[tuple[Any, str]] = []
+        if staged:
+            sources += [(rows, "TRUE") for rows in self._held.get(table, ())]
+            sources += [(delta_files.dataset(self._folder, table), "TRUE")] if self._has_staged(table) else []
+        if stored:
+            where = all_equal({table.named_by: self.name})
+            if staged and (table in self._tails or table in self._tables):
+                where += f" AND NOT ({self._replaced(table)})"
+            if self.stored is not None:
+                sources += [(self.stored[table], where)] if len(self.stored[table]) else []
+            elif delta_files.exists(self.root, table):
+                sources.append((delta_files.dataset(self.root, table), where))
+        return sources
 
-    def parts(self, table: Table) -> list[Part]:
-        """The rows of *table* that its snapshot will have: staged ones, kept ones, and those of other jobs."""
-        parts = self.staged_parts(table)
-        if self.stored is not None or delta_files.exists(self.root, table):
-            is_written = table in self._tails or table in self._tables
-            kept = f" AND NOT ({self._replaced(table)})" if is_written else ""
-            place = location(self.root, table) if self.stored is None else self.stored[table]
-            parts.append(Part(place, all_equal({table.named_by: self.name}) + kept))
-        return parts
+    def query(self, sql: str, table: Table, *, staged: bool = True, stored: bool = True) -> pa.Table:
+        """The answer to *sql* about the rows of *table* that the snapshot will have, those that other jobs keep there included.
+
+        Without *stored* about *staged* rows alone, without *staged* about those that the snapshot has now.
+        """
+        return delta_files.query_sources(sql, table, self._sources(table, staged, stored))
+
+    def read(
+        self, table: Table, columns: Sequence[str] = (), where: str = "TRUE", *, staged: bool = True
+    ) -> list[dict[str, Any]]:
+        """The rows that meet *where*, as `query` knows them."""
+        sources = self._sources(table, staged, stored=True)
+        sql = delta_files.select(table, columns, where)
+        return delta_files.as_rows(delta_files.query_sources(sql, table, sources)) if sources else []
 
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""
@@ -246,18 +264,12 @@ class Run:
         drop_stage(self.root, self.run_id)
 
     def await_later_run(self) -> None:
-        """Wait until no later run of the snapshot is at work, at most as long as this one was.
-
-        A job that starts this one again then finds the snapshot free: the job with the shorter runs ends at its second attempt.
-        """
-        worked_s = time.monotonic() - self._began_s
+        """Wait until no later run of the snapshot is at work, at most as long as this one was: two jobs that restart each time both end."""
+        until_s = 2 * time.monotonic() - self._began_s
         running = all_equal({"state": State.RUNNING, "snapshot_id": self.name})
         where = f"{any_of('job', self._jobs)} AND {running} AND began_at > {self._number}"
-        with progress(f"waiting for the later run of {self.name}"):
-            while time.monotonic() < self._began_s + 2 * worked_s and delta_files.read_rows(
-                self.root, RUNS, where=where
-            ):
-                time.sleep(min(WAIT_S, worked_s / 10))
+        while time.monotonic() < until_s and delta_files.read_rows(self.root, RUNS, where=where):
+            time.sleep(WAIT_S)
 
     def _row(self, state: State) -> dict[str, Any]:
         return {
@@ -342,13 +354,15 @@ def _commit(table: Table, runs: Sequence[Run], contended: set[str]) -> None:
 
     Where another run of a snapshot is at work a table without rows is claimed, too.
     """
-    parts = [part for run in runs if run.rows.get(table) for part in run.staged_parts(table)]
     claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
-    held = [part.place for part in parts if isinstance(part.place, pa.Table)]
+    held = [rows for run in runs for rows in run._held.get(table, ())]
+    folders = [run._folder for run in runs if run._has_staged(table)]
     rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
-    if len(held) < len(parts):
-        rows = bind(delta_files.read_parts, table, parts)
-    elif held or any(run.run_id in contended for run in runs):
+    if folders:
+        if held:
+            delta_files.append_rows(folders[0], table, pa.concat_tables(held))
+        rows = bind(delta_files.stream, table, [location(folder, table) for folder in folders])
+    elif any(map(len, held)) or any(run.run_id in contended for run in runs):
         rows = pa.concat_tables([*held, table.stored.empty_table()])
     where = _any(dict.fromkeys(run._replaced(table) for run in runs))
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)

@@ -59,7 +59,7 @@ def versions(root, table):
 def test_rows_are_in_no_table_before_their_run_is_complete(tmp_path):
     with running(str(tmp_path), "key-slots", "a") as run:
         run.append(SLOT_LOAD, [{"slot": 1, "keys": 7}])
-        own = read_rows(str(tmp_path), SLOT_LOAD, parts=run.parts(SLOT_LOAD))
+        own = run.read(SLOT_LOAD)
         during = exists(str(tmp_path), SLOT_LOAD)
 
     assert not during
@@ -164,7 +164,7 @@ def fold(root, number, *, continues=True):
     with running(str(root), "history", "a", continues=continues) as run:
         rows = [{"voter": "settled", "epoch": number}, {"voter": "open", "epoch": 1000 + number}]
         run.append(VOTES, rows, f"epoch >= {number}")
-        return sorted(row["epoch"] for row in read_rows(str(root), VOTES, parts=run.parts(VOTES)))
+        return sorted(row["epoch"] for row in run.read(VOTES))
 
 
 def test_a_run_that_continues_replaces_the_open_tail_only(tmp_path):
@@ -200,8 +200,7 @@ def test_rows_that_tasks_stage_are_read_and_committed_with_those_in_memory(tmp_p
             run.stage(SLOT_LOAD).add(pa.concat_tables([empty, rows], promote_options="default"))
             run.wrote(SLOT_LOAD, 2)
             run.append(SLOT_LOAD, [{"slot": 3, "keys": 7}])
-            own = read_rows(str(tmp_path), SLOT_LOAD, columns=("slot",), order_by="slot", parts=run.parts(SLOT_LOAD))
-            assert [row["slot"] for row in own] == [1, 2, 3]
+            assert sorted(row["slot"] for row in run.read(SLOT_LOAD, ("slot",))) == [1, 2, 3]
         close_together(runs)
 
     found = read_rows(str(tmp_path), SLOT_LOAD, order_by="snapshot_id, slot")

@@ -1,4 +1,4 @@
-"""Headers of messages to what each node said: small frames in, small frames out."""
+"""Headers of messages to what each node said: rows in, spans out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from decimal import Decimal
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.slots.node_flags import NodeFlags
 from schemas.history import BUS_MESSAGES
-from slotscope.pipelines.bus.headers import LARGEST, NOTE, Basis, HeaderStates, message_notes
-from tests.builders.partial_rows import assert_rows, frame
+from slotscope.pipelines.bus.headers import LARGEST, NO_STATES, Basis, HeaderStates, message_notes
+from slotscope.runtime.storage.runs import Run
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 TIMEOUT_MS = 1000
@@ -36,15 +36,17 @@ def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epoch
     return ("speech", [node, replicaof, said.get("shard", "")], numbers, None)
 
 
-def notes(spark, *headers):
-    """What `message_notes` makes of *headers*."""
-    return message_notes(frame(spark, BUS_MESSAGES.schema, *headers), BASIS)
+def notes(*headers, states=NO_STATES):
+    """What `message_notes` makes of *headers*, in order."""
+    run = Run("/nowhere", "history", "one")
+    run.append(BUS_MESSAGES, headers)
+    found = [note for batch in message_notes(run, BASIS, states) for note in batch.to_pylist()]
+    return sorted(tuple(note.values()) for note in found)
 
 
-def test_a_span_is_what_a_node_says_until_it_says_something_else(spark):
+def test_a_span_is_what_a_node_says_until_it_says_something_else():
     """Headers in order of their messages, whatever order the rows are in; each node is folded for itself."""
     found = notes(
-        spark,
         header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B, shard_id="s"),
         header(B, 3, 0.2, repl_offset=Decimal(20)),
         header(A, 1, 0.0, repl_offset=Decimal(4)),
@@ -53,32 +55,29 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else(spark):
         header(A, 8, 1.2, node_flags=SELF_REPLICA, replicaof=B),
     )
 
-    assert_rows(
-        found, NOTE,
+    assert found == [
         speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
         speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B, shard="s"),
         speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def test_a_node_that_says_nothing_for_long_is_silent_after_its_span(spark):
+def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
     """Longer than `Thresholds.silence_ns`, to its next header or to the end of the replay; exactly as long is not silent."""
     silence_s = Thresholds(TIMEOUT_MS * 1_000_000).silence_ns / SECOND
-    found = notes(spark, header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
+    found = notes(header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
 
-    assert_rows(
-        found, NOTE,
+    assert found == [
         speech(A, 0, 0, (1, 1), 1, silent=True),
         speech(A, silence_s + 0.01, silence_s + 0.01, (2, 2), 1),
         speech(B, 2 - silence_s, 2 - silence_s, (3, 3), 1),
         speech(C, 0, 0, (4, 4), 1, silent=True),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def test_what_is_no_whole_header_of_a_node_says_nothing(spark):
+def test_what_is_no_whole_header_of_a_node_says_nothing():
     """Short headers, cut ones, and senders that are no id."""
     found = notes(
-        spark,
         header(A, 1, 0, light=True),
         header(A, 2, 0, node_flags=None),
         header(A, 3, 0, state=None),
@@ -88,35 +87,32 @@ def test_what_is_no_whole_header_of_a_node_says_nothing(spark):
         header(f"{A}\n<script>", 7, 0),
     )
 
-    assert_rows(found, NOTE)
-    assert_rows(notes(spark), NOTE)
+    assert found == notes() == []
 
 
-def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits(spark):
+def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits():
     """The greatest bigint, and 0."""
     greatest, unknown = Decimal(2**64 - 1), {"current_epoch": None, "config_epoch": None, "repl_offset": None}
     found = notes(
-        spark,
         header(A, 1, 1, current_epoch=greatest, config_epoch=greatest, repl_offset=greatest),
         header(B, 2, 1, **unknown),
     )
 
-    assert_rows(
-        found, NOTE,
+    assert found == [
         speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
         speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def test_headers_that_are_read_in_two_parts_come_to_what_all_of_them_come_to(spark):
+def test_headers_that_are_read_in_two_parts_come_to_what_all_of_them_come_to():
     """What is settled is not read again; what is not settled is in no state."""
     told = [
         header(A, 1, 0.0), header(A, 2, 0.1, current_epoch=Decimal(2)), header(B, 3, 0.2),
         header(A, 4, 0.3, node_flags=SELF_REPLICA, replicaof=B), header(B, 5, 0.4), header(A, 6, 0.5),
     ]  # fmt: skip
-    first = message_notes(frame(spark, BUS_MESSAGES.schema, *told[:4]), BASIS, HeaderStates(0, 4)).collect()
-    states = {row["words"][0]: bytes(row["state"]) for row in first if row["what"] == "state"}
-    rest = message_notes(frame(spark, BUS_MESSAGES.schema, *told[3:]), BASIS, HeaderStates(4, -1, states)).collect()
+    first = notes(*told[:4], states=HeaderStates(0, 4))
+    states = {words[0]: state for what, words, _, state in first if what == "state"}
+    rest = notes(*told[3:], states=HeaderStates(4, -1, states))
 
     assert set(states) == {A, B}
-    assert sorted(rest) == sorted(notes(spark, *told).collect())
+    assert rest == notes(*told)
