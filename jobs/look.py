@@ -36,8 +36,6 @@ class Request(TableOptions):
     """Live: output as JSON"""
     separators: str | None = None
     """Live: characters that end a prefix"""
-    prefix_depth: int | None = None
-    """Live: separators in the longest prefix"""
     psync: Flag = False
     """Live: full dump of a replica of each master, as redis-cli --rdb, in place of a sample"""
     bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
@@ -96,7 +94,7 @@ def _look_at_cluster(address: str, request: Request) -> int:
 
     if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
-    settings = read_settings(separators=request.separators, prefix_depth=request.prefix_depth)
+    settings = read_settings(separators=request.separators)
     access = request.access.with_password(request.access.password())
     with progress(f"measuring {address}"):
         measured = survey(parse_address(address), access, seconds=request.seconds, rate=request.rate)
@@ -132,9 +130,8 @@ def _look_at_dumps(address: str, request: Request) -> int:
         "--bytes-per-second",
         f"{request.bytes_per_second:g}",
     ]
-    for name in ("separators", "prefix_depth"):
-        if (value := getattr(request, name)) is not None:
-            words.append(f"--{name.replace('_', '-')}={value}")
+    if request.separators is not None:
+        words.append(f"--separators={request.separators}")
     words += [f"--{name.replace('_', '-')}" for name in ("from_master", "json", "quiet") if getattr(request, name)]
     words += request.access.words()
     if not request.json:

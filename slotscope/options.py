@@ -67,7 +67,6 @@ MigrationPath = Annotated[
         help="Migration: setslot (any version, key by key), migrateslots (Valkey 9), migration-import (Redis 8.4), auto (fastest supported)"
     ),
 ]
-NoCrc = Annotated[Flag, Parameter(help="No check of the CRC64 of dumps")]
 BytesPerSecond = Annotated[float, Parameter(help="Read rate limit per live server, in bytes per second")]
 FromMaster = Annotated[Flag, Parameter(help="Dumps of live masters too, which fork for it")]
 LogZone = Annotated[str, Parameter(help="Time zone of logs without one, as Europe/Berlin or +01:00")]

@@ -35,13 +35,13 @@ def asked(request: Request) -> list[Request]:
 
 
 def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
-    told = "[a]\nrdb = 'x.rdb'\nno-crc = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
+    told = "[a]\nrdb = 'x.rdb'\nno-replay = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
     one, other = asked(Request(root="r", manifest=manifest(tmp_path, told), snapshot="night", separators=":", top=3))
 
     assert (one.cluster, one.snapshot, one.rdb, one.separators, one.top) == (
         "a", "night-a", (f"{tmp_path}/x.rdb",), ":", 3,
     )  # fmt: skip
-    assert (one.no_crc, one.quoted, one.mode, one.manifest) == (True, False, "strict", None)
+    assert (one.no_replay, one.quoted, one.mode, one.manifest) == (True, False, "strict", None)
     assert (other.snapshot, other.separators, other.top, other.mode, other.root) == ("mine", ";", 7, "permissive", "r")
 
 

@@ -52,8 +52,6 @@ def advise(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
     """
-    if request.no_memory:
-        raise InputError("--no-memory: advise measures memory")
     if request.rdb or request.keys or request.aof:
         with counted(spark, request, settings, advice=True) as (name, read):
             _write(spark, request.root, name, read.partial, _model_of(read.units, read.options.memory), settings)

@@ -78,7 +78,6 @@ def _wanted(request: ExportOptions) -> Wanted:
         style,
         release,
         request.permissive,
-        not request.no_crc,
         keys_max,
         libraries=style == RESP and release.has_functions and keys_max is None and not conditions,
         live=_live_options(request),

@@ -55,7 +55,6 @@ def tally_options(
         numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
         owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
     return TallyOptions(
-        check_crc=not request.no_crc,
         permissive=request.permissive,
         top=settings.top,
         top_per_slot=settings.top_per_slot,
@@ -78,10 +77,8 @@ def _dump_options(request: KeyOptions) -> DumpOptions:
     return DumpOptions(access, request.bytes_per_second, request.from_master)
 
 
-def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings | None:
-    """Return the settings of the memory model; None with --no-memory."""
-    if request.no_memory:
-        return None
+def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings:
+    """Return the settings of the memory model."""
     return MemorySettings(
         request.allocator, in_cluster, request.list_compress_depth, request.loaded, request.server or ""
     )

@@ -14,7 +14,6 @@ from slotscope.options import (
     Flag,
     FromMaster,
     Html,
-    NoCrc,
     Paths,
     Rdb,
     SnapshotOptions,
@@ -47,13 +46,10 @@ class KeyOptions(SnapshotOptions):
     """Column of operation counts. Default: ops"""
     quoted: bool | None = None
     """Text key lists quoted as by redis-cli --quoted-input. Default: detected per line"""
-    no_crc: NoCrc = False
     keep_keys: Flag = False
     """Every key of the dumps, written to bronze/keys"""
     no_replay: Flag = False
     """Counts of logged writes only, without a replay to live keys"""
-    no_memory: Flag = False
-    """No estimate of server memory"""
     allocator: str = "auto"
     """Memory allocator of the servers: jemalloc (bundled), jemalloc-16 (Linux distributions) or libc. Default: jemalloc-16 for Redis, libc for Valkey"""
     list_compress_depth: int = 0
@@ -68,12 +64,8 @@ class KeyOptions(SnapshotOptions):
     """lfu-decay-time of the servers in minutes; 0: no rates"""
     top: int | None = None
     """Number of keys listed per cluster, node and type. Default: conf/slotscope.toml"""
-    top_per_slot: int | None = None
-    """Number of keys listed per slot. Default: conf/slotscope.toml"""
     separators: str | None = None
     """Characters that end a prefix. Default: conf/slotscope.toml"""
-    prefix_depth: int | None = None
-    """Separators in the longest prefix. Default: conf/slotscope.toml"""
     bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
     from_master: FromMaster = False
     access: AccessOptions = NO_OPTIONS
@@ -81,13 +73,7 @@ class KeyOptions(SnapshotOptions):
 
     def settings(self) -> Settings:
         """The settings, with these options over them."""
-        return read_settings(
-            self.conf_file,
-            top=self.top,
-            top_per_slot=self.top_per_slot,
-            separators=self.separators,
-            prefix_depth=self.prefix_depth,
-        )
+        return read_settings(self.conf_file, top=self.top, separators=self.separators)
 
 
 @options
@@ -129,7 +115,6 @@ class ExportOptions(TableOptions):
     """Damaged dump or unwritable value: strict stops and leaves no output; permissive skips it, names it, and ends with 3"""
     parallelism: int | None = None
     """Parts written at a time. Default: number of cores"""
-    no_crc: NoCrc = False
     bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
     from_master: FromMaster = False
     access: AccessOptions = NO_OPTIONS
@@ -150,4 +135,3 @@ class SplitOptions(TableOptions):
     plan: str | None = None
     """Id of the plan, a unique prefix of it, or latest. Default: the latest"""
     topology: Topology = None
-    no_crc: NoCrc = False

@@ -49,7 +49,7 @@ def split_dumps(request: SplitOptions) -> dict[str, Any]:
     is_new = _prepare(request.out, [part.path for part in parts], [unit.path for unit in units])
     place = os.path.join(request.out, MANIFEST)
     try:
-        sources = write_parts(parts, owners.part_of, units, place, check_crc=not request.no_crc)
+        sources = write_parts(parts, owners.part_of, units, place)
     finally:
         if is_new and not os.listdir(request.out):
             os.rmdir(request.out)

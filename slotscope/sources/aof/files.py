@@ -145,13 +145,12 @@ class AofUnitReader:
     that is cut (`Tail.is_cut`) is an error unless it is the log's last and *load_truncated*; then `cut` says how it ends.
     """
 
-    def __init__(self, unit: AofUnit, *, load_truncated: bool = True, check_crc: bool = True) -> None:
+    def __init__(self, unit: AofUnit, *, load_truncated: bool = True) -> None:
         self.unit = unit
         self.cut: Tail | None = None
         self.commands_at = unit.start
         self.dump_facts: dict[str, str] = {}
         self._accepts_cut = load_truncated and unit.is_last
-        self._check_crc = check_crc
         self.walker: AofWalker | None = None
 
     @property
@@ -164,7 +163,7 @@ class AofUnitReader:
         unit = self.unit
         if unit.start or not is_rdb(unit.path):
             return
-        reader = RdbUnitReader(RdbUnit(unit.path, unit.size), check_crc=self._check_crc)
+        reader = RdbUnitReader(RdbUnit(unit.path, unit.size))
         yield from reader
         self.dump_facts = reader.facts
         skimmer = reader.skimmer

@@ -83,7 +83,7 @@ class AofTally(UnitTally[AofUnit]):
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        reader = AofUnitReader(self.unit, check_crc=self.options.check_crc)
+        reader = AofUnitReader(self.unit)
         try:
             for _ in reader.preamble():
                 pass

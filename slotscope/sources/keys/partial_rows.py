@@ -38,7 +38,6 @@ class TallyOptions:
     """
 
     details: bool = True
-    check_crc: bool = True
     permissive: bool = False
     advice: bool = False
     top: int = 100

@@ -148,7 +148,6 @@ def read_dumps(spark: SparkSession, paths: Sequence[str], options: TallyOptions)
     """Every key that a server would load from the dumps at *paths*, as `schemas.bronze.KEY_ROWS`."""
     spark.dataSource.register(RdbDataSource)
     given: dict[str, str | bool | int] = {"mode": "permissive" if options.permissive else "strict"}
-    given["crc"] = options.check_crc
     memory = options.memory
     if memory is None:
         given["memory"] = False

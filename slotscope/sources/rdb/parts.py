@@ -139,7 +139,7 @@ def _aux(head: RdbHead, newest: Mapping[str, str], aux: Sequence[Mapping[str, st
 
 
 def write_parts(
-    parts: Sequence[Part], part_of: NDArray[np.int64], units: Sequence[RdbUnit], manifest: str, *, check_crc: bool
+    parts: Sequence[Part], part_of: NDArray[np.int64], units: Sequence[RdbUnit], manifest: str
 ) -> list[Source]:
     """Write all *parts* from the dumps, then remove an old *manifest* and give the parts their names; without a trace if that fails.
 
@@ -150,7 +150,7 @@ def write_parts(
         for part in parts:
             part.begin()
         copy = _Copy(parts, part_of, len(units))
-        sources = [copy.run(unit, check_crc=check_crc) for unit in units]
+        sources = [copy.run(unit) for unit in units]
         unowned = np.flatnonzero(copy.unowned).tolist()
         if unowned:
             count = int(copy.unowned.sum())
@@ -179,10 +179,10 @@ class _Copy:
         self._common: set[bytes] = set()
         self._libraries: set[bytes] = set()
 
-    def run(self, unit: RdbUnit, *, check_crc: bool) -> Source:
+    def run(self, unit: RdbUnit) -> Source:
         """Copy one dump."""
         source = Source(unit.path)
-        reader = RdbUnitReader(unit, check_crc=check_crc)
+        reader = RdbUnitReader(unit)
         others = RangeReader(unit.path)
         try:
             for item in reader.records():

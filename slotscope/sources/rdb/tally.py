@@ -59,7 +59,7 @@ class _Dump:
         self.skipped_bytes: int | None = None
         self._sums = sums
         self._one = sums.begin(unit.path, KnownLoads(sizes=True, expiry=True))
-        self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
+        self._reader = RdbUnitReader(unit, memory=options.memory, live=options.live)
         self.advice: AdviceTally | None = None
         self._records: RangeReader | HeldBytes | None = None
         if options.advice:

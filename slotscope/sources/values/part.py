@@ -64,7 +64,6 @@ class Wanted:
     style: int
     release: Release
     permissive: bool = False
-    check_crc: bool = True
     keys_max: int | None = None
     libraries: bool = False
     live: DumpOptions | None = None
@@ -78,7 +77,7 @@ class PartReader:
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
         self.facts = PartFacts(source)
-        self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc, live=wanted.live)
+        self.reader = RdbUnitReader(dump, live=wanted.live)
         self._start = dump.start
         self._wanted = wanted
         self._is_live = is_live(dump.path)
