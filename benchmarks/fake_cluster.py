@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from benchmarks.measure import RunError
 from cluster_core.rebalance.plan import slot_ranges
-from cluster_core.wire.resp import RespParser, encode_value
+from cluster_core.wire.resp import decode_values
 
 INFO = b"# Server\r\nredis_version:7.0.15\r\n# Cluster\r\ncluster_enabled:1\r\n# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n"
 SECONDS_MAX = 300
@@ -34,7 +34,7 @@ class FakeCluster:
             listener = socket.create_server(("127.0.0.1", 0))
             listener.setblocking(False)
             self.ports.append(listener.getsockname()[1])
-            self._selector.register(listener, selectors.EVENT_READ, (number, None))
+            self._selector.register(listener, selectors.EVENT_READ, (number, True))
         self.names = [f"{number:040x}" for number in range(masters)]
         held: list[list[int]] = [[] for _ in range(masters)]
         for slot, number in enumerate(owner):
@@ -63,25 +63,26 @@ class FakeCluster:
     def _serve(self) -> None:
         while not self._over.is_set():
             for key, _ in self._selector.select(0.05):
-                number, parser = key.data
-                if parser is None:
+                number, is_listener = key.data
+                if is_listener:
                     connection, _ = key.fileobj.accept()  # type: ignore[union-attr]
-                    self._selector.register(connection, selectors.EVENT_READ, (number, RespParser()))
+                    self._selector.register(connection, selectors.EVENT_READ, (number, False))
                     continue
                 data = key.fileobj.recv(RECEIVE_BYTES)  # type: ignore[union-attr]
                 if not data:
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()  # type: ignore[union-attr]
                     continue
-                for command in parser.feed(data):
-                    key.fileobj.sendall(encode_value(self._answer(number, [word.upper() for word in command])))  # type: ignore[union-attr]
+                for command in decode_values(data):
+                    reply = self._answer(number, [word.upper() for word in command])
+                    key.fileobj.sendall(b"$%d\r\n%b\r\n" % (len(reply), reply))  # type: ignore[union-attr]
 
-    def _answer(self, number: int, command: list[bytes]) -> bytes | str:
+    def _answer(self, number: int, command: list[bytes]) -> bytes:
         if command[:2] == [b"CLUSTER", b"NODES"]:
             flags = ["myself,master" if number == n else "master" for n in range(len(self._lines))]
             text = "\n".join(line.format(flags=flag) for line, flag in zip(self._lines, flags, strict=True))
             return text.encode() + b"\n"
-        return INFO if command[:1] == [b"INFO"] else "OK"
+        return INFO if command[:1] == [b"INFO"] else b"OK"
 
 
 def simulate_rebalance(redis_cli: str, owner: Sequence[int], masters: int, drained: Sequence[int] = ()) -> list[int]:

@@ -33,7 +33,6 @@ USED_ELSEWHERE = {
     "intset_width": "rdb.shapes compiles it by this name",
     "stated_count": "rdb.walk_packed compiles it by this name",
     "offset_gap_bytes": "templates and columns name it as text",
-    "module_type": "a column of a record array, read by its name as text",
 }
 """Names that are used where no reader of Python can see it, and by whom."""
 CELLS = {

@@ -26,25 +26,24 @@ class CutHeaders:
     def note(self, seen: MessageSeen) -> list[ReplayRow]:
         """Add one message with a truncated header."""
         header = seen.message.header
-        if not isinstance(header, PartialHeader) or not header.peek.sender:
+        if not isinstance(header, PartialHeader) or not header.sender:
             return []
-        peek = header.peek
-        sender, epoch = header.peek.sender, peek.current_epoch or 0
+        sender, epoch = header.sender, header.current_epoch or 0
         if not seen.sent:
             if len(self._ends) < CONNECTIONS_MAX:
                 self._ends[seen.connection] = sender
             return []
         rows: list[ReplayRow] = []
-        if peek.type == MessageType.AUTH_REQUEST and epoch != self._election_epoch:
+        if header.type == MessageType.AUTH_REQUEST and epoch != self._election_epoch:
             self._election_epoch = epoch
             rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_STARTED, "", epoch, "", seen.ref))
-        elif peek.type == MessageType.AUTH_ACK:
+        elif header.type == MessageType.AUTH_ACK:
             candidate = self._ends.get(seen.connection, "")
             rows.append(EventRow(sender, seen.ts_ns, EventKind.VOTE, candidate, epoch, "", seen.ref))
             rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, Refusal.NONE, seen.ref))
-        if self._election_epoch and peek.config_epoch == self._election_epoch != self._won_epoch:
+        if self._election_epoch and header.config_epoch == self._election_epoch != self._won_epoch:
             self._won_epoch = self._election_epoch
-            detail = str(peek.offset or 0)
+            detail = str(header.offset or 0)
             rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_WON, sender, self._won_epoch, detail, seen.ref))
             rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, Mechanism.ELECTION, seen.ref))
         return rows

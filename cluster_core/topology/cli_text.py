@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.wire.resp import RespError, RespMap, RespSet, Verbatim, decode_values
+from cluster_core.wire.resp import RespError, decode_values
 
 NESTING_MAX = 32
 """Maximum nesting of lists; CLUSTER SHARDS has four levels."""
@@ -180,15 +180,8 @@ def _plain(value: Any, source: str) -> Any:
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, list):
         return [_plain(item, source) for item in value]
-    if isinstance(value, RespSet):
-        return [_plain(item, source) for item in value.items]
-    if isinstance(value, Verbatim):
-        return value.data.decode("utf-8", "surrogateescape")
-    if isinstance(value, RespMap):
-        pairs = [(_plain(name, source), _plain(item, source)) for name, item in value.pairs]
-        if not all(isinstance(name, str) for name, _ in pairs):
-            raise DecodeError("a map with a name that is no text", offset=0, source=source)
-        return dict(pairs)
+    if isinstance(value, dict):
+        return {str(_plain(name, source)): _plain(item, source) for name, item in value.items()}
     if isinstance(value, RespError):
         raise DecodeError(f"the reply is an error: {value.text[:200]}", offset=0, source=source)
     if value is None or isinstance(value, str | int):

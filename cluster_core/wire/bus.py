@@ -29,7 +29,6 @@ from cluster_core.wire.bus_message import (
     Gossip,
     GossipEntry,
     Header,
-    HeaderPeek,
     LightHeader,
     Message,
     MessageFlag,
@@ -65,7 +64,6 @@ __all__ = [
     "Gossip",
     "GossipEntry",
     "Header",
-    "HeaderPeek",
     "LightHeader",
     "Message",
     "MessageFlag",
@@ -82,7 +80,6 @@ __all__ = [
     "decode_partial",
     "drop_reason",
     "encode_message",
-    "peek_header",
     "sized",
     "slots_of",
     "type_name",
@@ -101,39 +98,15 @@ _HEADER = struct.Struct(">4sIHHHHQQQ40s2048s40s46sH30sHHHB3s")
 _PEEK = struct.Struct(">QQQ40s")
 _MIDDLE = struct.Struct(">2048s40s46sH30s")
 _ENDING = struct.Struct(">HHHB3s")
-_TAIL = struct.Struct(">HB3s")
 _GOSSIP = struct.Struct(">40sII46sHHHHH")
 _PUBLISH = struct.Struct(">II")
 _UPDATE = struct.Struct(">Q40s2048s")
 _MODULE = struct.Struct(">8sIB")
-_TAIL_OFFSET = 2250
 _EXT_DATA = int(MessageFlag.EXT_DATA)
 _ENTRIES_CACHED = 1 << 15
 """Cached gossip entries, some hundred bytes each: nodes repeat each other's entries within a second."""
 _EXTENSIONS_BYTES_CACHED = 512
 """Longer extensions are not cached, which bounds memory taken by hostile senders."""
-
-
-def peek_header(raw: bytes | memoryview) -> HeaderPeek:
-    """Read the filter fields from the first bytes of a message (at least 16).
-
-    Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature (R3, R7).
-    """
-    if len(raw) < LIGHT_HEADER_BYTES:
-        raise TruncatedError(f"{len(raw)} bytes hold no bus header", offset=0)
-    signature, totlen, ver, _, kind, count = _HEAD.unpack_from(raw)
-    if signature != SIGNATURE:
-        raise DecodeError(f"signature is {signature!r}", offset=0)
-    if kind & LIGHT_BIT:
-        return HeaderPeek(kind ^ LIGHT_BIT, True, totlen, ver, 0, None, None, None, None, None, None, None)
-    fields: list[int | str | None] = [None] * 7
-    if len(raw) >= LIGHT_HEADER_BYTES + _PEEK.size:
-        current, config, offset, sender = _PEEK.unpack_from(raw, LIGHT_HEADER_BYTES)
-        fields[:4] = current, config, offset, _text(sender)
-    if len(raw) >= HEADER_BYTES:
-        flags, state, mflags = _TAIL.unpack_from(raw, _TAIL_OFFSET)
-        fields[4:] = flags, state, mflags[0]
-    return HeaderPeek(kind, False, totlen, ver, count, *fields)  # type: ignore[arg-type]
 
 
 def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> Message:
@@ -167,14 +140,21 @@ def decode_partial(raw: bytes) -> Message:
     Under 2256 bytes the header is a `PartialHeader`. Incomplete parts stay in `Message.rest`, so `encode_message`
     restores the bytes. Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature.
     """
-    peek = peek_header(raw)
-    reason = f"{len(raw)} of {peek.totlen} bytes were captured"
-    if peek.light:
-        _, totlen, ver, notused1, _, notused2 = _HEAD.unpack_from(raw)
-        header = LightHeader(totlen, ver, notused1, peek.type, notused2)
+    if len(raw) < LIGHT_HEADER_BYTES:
+        raise TruncatedError(f"{len(raw)} bytes hold no bus header", offset=0)
+    signature, totlen, ver, notused1, kind, notused2 = _HEAD.unpack_from(raw)
+    if signature != SIGNATURE:
+        raise DecodeError(f"signature is {signature!r}", offset=0)
+    reason = f"{len(raw)} of {totlen} bytes were captured"
+    if kind & LIGHT_BIT:
+        header = LightHeader(totlen, ver, notused1, kind ^ LIGHT_BIT, notused2)
         return Message(header, Unknown(raw[LIGHT_HEADER_BYTES:], reason))
     if len(raw) < HEADER_BYTES:
-        return Message(PartialHeader(bytes(raw), peek), Unknown(b"", reason))
+        partial = PartialHeader(bytes(raw), kind)
+        if len(raw) >= LIGHT_HEADER_BYTES + _PEEK.size:
+            current, config, offset, sender = _PEEK.unpack_from(raw, LIGHT_HEADER_BYTES)
+            partial = PartialHeader(bytes(raw), kind, current, config, offset, _text(sender))
+        return Message(partial, Unknown(b"", reason))
     full = decode_header(raw)
     body, end, _ = decode_body(full, raw, len(raw))
     if isinstance(body, Unknown):

@@ -22,16 +22,6 @@ SHARD_ID = 3
 CLIENT_IPV4 = 4
 CLIENT_IPV6 = 5
 
-EXTENSION_NAMES: tuple[str, ...] = (
-    "hostname",
-    "human-nodename",
-    "forgotten-node",
-    "shard-id",
-    "client-ipv4",
-    "client-ipv6",
-)
-"""Names of extension types (R15), by code."""
-
 RECORD_HEADER_BYTES = 8
 RECORD_ALIGNMENT_BYTES = 8
 NODE_ID_BYTES = 40
@@ -57,11 +47,6 @@ class Extension:
     unused: int = 0
 
     @property
-    def name(self) -> str:
-        """Return the type's name, ``type-N`` if not in R15."""
-        return extension_name(self.type)
-
-    @property
     def value(self) -> str | ForgottenNode | None:
         """Return the decoded value: text, shard id or forgotten node; None for an unknown type or size."""
         if self.type in _TEXT_TYPES:
@@ -72,15 +57,6 @@ class Extension:
             node, ttl_s = _FORGOTTEN.unpack_from(self.data)
             return ForgottenNode(node.decode("latin-1"), ttl_s)
         return None
-
-
-def extension_name(number: int) -> str:
-    """Return the name of an extension type.
-
-    >>> extension_name(3), extension_name(9)
-    ('shard-id', 'type-9')
-    """
-    return EXTENSION_NAMES[number] if number < len(EXTENSION_NAMES) else f"type-{number}"
 
 
 def text_extension(number: int, text: str) -> Extension:
@@ -221,15 +197,14 @@ class LightHeader:
 
 @dataclass(frozen=True, slots=True)
 class PartialHeader:
-    """The first bytes (at least 16) of a full header captured in part; *peek* holds its fields."""
+    """The first bytes (at least 16) of a full header captured in part; fields behind them are None."""
 
     raw: bytes
-    peek: HeaderPeek
-
-    @property
-    def type(self) -> int:
-        """The type number (R5)."""
-        return self.peek.type
+    type: int
+    current_epoch: int | None = None
+    config_epoch: int | None = None
+    offset: int | None = None
+    sender: str | None = None
 
 
 class GossipEntry(NamedTuple):
@@ -333,25 +308,8 @@ class Message:
     def sender(self) -> str | None:
         """Return the node id in the header; None if not captured or under a light header."""
         if isinstance(self.header, PartialHeader):
-            return self.header.peek.sender
+            return self.header.sender
         return self.header.sender if isinstance(self.header, Header) else None
-
-
-class HeaderPeek(NamedTuple):
-    """Header fields for filters; None for fields beyond the available bytes."""
-
-    type: int
-    light: bool
-    totlen: int
-    ver: int
-    gossip_count: int
-    current_epoch: int | None
-    config_epoch: int | None
-    offset: int | None
-    sender: str | None
-    flags: int | None
-    state: int | None
-    mflags: int | None
 
 
 def type_name(number: int) -> str:

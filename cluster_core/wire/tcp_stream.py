@@ -102,10 +102,6 @@ class TcpStream:
         """Return whether no segment is held back: the next one in order can be delivered directly."""
         return not self._held
 
-    def is_reopened_by(self, segment: Segment) -> bool:
-        """Return whether *segment* opens a new connection on the same ports (a SYN that does not repeat this stream's)."""
-        return bool(segment.flags & SYN) and not (self.saw_syn and segment.seq == self.isn)
-
     def handle(self, segment: Segment) -> list[Bytes | Gap]:
         """Add a segment. A SYN takes one sequence number; a FIN marks the end of data."""
         settled: list[Bytes | Gap] = []

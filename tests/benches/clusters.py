@@ -10,7 +10,8 @@ from typing import Any
 
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes
-from cluster_core.wire.resp import RespError, RespParser
+from cluster_core.wire.resp import RespError
+from tests.benches.resp import RespParser
 from tests.benches.servers import SLOT_COUNT, Server, running, wait_for
 
 

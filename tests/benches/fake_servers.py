@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from cluster_core.sim.host import Host
-from cluster_core.wire.resp import RespParser, encode_value
+from tests.benches.resp import RespParser, encode_value
 from tests.benches.simulated_cluster import SimulatedCluster
 
 QUESTION_US: Final = 100_000

@@ -120,13 +120,13 @@ def _decoded(row: CapturedMessage) -> Told:
     told["light"] = isinstance(header, LightHeader)
     told |= {"slots": None, "replicaof": "", "myip": "", "mflags": bytes(3)}
     told |= {"subject": "", "body_epoch": 0, "body_slots": None, "channel": b"", "payload": 0}
-    told |= {"module": (bytes(8), 0), "gossip": (), "extension_rows": (), "unknown": unknown, "understood": understood}
-    told["odd"] = row.raw if row.is_whole and not understood else None
+    told |= {"gossip": (), "extension_rows": (), "unknown": unknown, "understood": understood}
     if isinstance(header, PartialHeader):
-        peek = header.peek
-        told |= {"ver": peek.ver, "count": peek.gossip_count, "port": int.from_bytes(row.raw[10:12], "big")}
-        told |= {"current_epoch": peek.current_epoch or 0, "config_epoch": peek.config_epoch or 0}
-        told["repl_offset"] = peek.offset or 0
+        told |= {
+            name: int.from_bytes(row.raw[at : at + 2], "big") for name, at in (("ver", 8), ("port", 10), ("count", 14))
+        }
+        told |= {"current_epoch": header.current_epoch or 0, "config_epoch": header.config_epoch or 0}
+        told["repl_offset"] = header.offset or 0
     else:
         told["ver"] = header.ver
     if isinstance(header, Header):
@@ -135,7 +135,7 @@ def _decoded(row: CapturedMessage) -> Told:
     match body:
         case Gossip():
             told["gossip"] = tuple(
-                (e.node, e.ping_sent_s, e.pong_received_s, e.ip, e.port, e.cport, e.flags, e.pport, e.notused1)
+                (e.node, e.ping_sent_s, e.pong_received_s, e.ip, e.port, e.cport, e.flags, e.pport)
                 for e in body.entries
             )
             told["extension_rows"] = tuple((e.type, e.data, e.unused) for e in body.extensions)
@@ -146,7 +146,7 @@ def _decoded(row: CapturedMessage) -> Told:
         case Publish():
             told |= {"channel": body.channel, "payload": len(body.message)}
         case Module():
-            told |= {"module": (body.module_id, body.type), "payload": len(body.payload)}
+            told["payload"] = len(body.payload)
     return told
 
 
@@ -155,7 +155,7 @@ def _columns(batch: BusBatch) -> list[Told]:
     gossip: list[list[object]] = [[] for _ in range(len(batch))]
     for entry in batch.gossip:
         numbers = (entry["ping_sent_s"], entry["pong_received_s"])
-        ports = (entry["port"], entry["cport"], entry["node_flags"], entry["pport"], entry["notused1"])
+        ports = (entry["port"], entry["cport"], entry["node_flags"], entry["pport"])
         gossip[entry["message"]].append(
             (batch.node(entry["node"]), *map(int, numbers), batch.text(entry["ip"]), *map(int, ports))
         )
@@ -175,9 +175,8 @@ def _columns(batch: BusBatch) -> list[Told]:
         one |= {name: batch.bitmap(row[name]) if row[name] >= 0 else None for name in ("slots", "body_slots")}
         one |= {"myip": batch.text(row["myip"]), "mflags": int(row["mflags"]).to_bytes(3, "little")}
         one |= {"channel": batch.channel_data[at : row["channel_end"]].tobytes(), "payload": int(row["payload_bytes"])}
-        one["module"] = (int(row["module_id"]).to_bytes(8, "big"), int(row["module_type"]))
         one |= {"gossip": tuple(gossip[i]), "extension_rows": tuple(extensions[i])}
-        one |= {"unknown": int(row["unknown_bytes"]), "understood": bool(row["understood"]), "odd": batch.odd.get(i)}
+        one |= {"unknown": int(row["unknown_bytes"]), "understood": bool(row["understood"])}
         at = row["channel_end"]
         told.append(one)
     return told

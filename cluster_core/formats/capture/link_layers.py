@@ -53,7 +53,7 @@ SKIP_REASONS: tuple[str, ...] = (
 ADDRESSES_CACHED = 1 << 14
 
 
-def find_ip(link_type: int, data: bytes) -> tuple[int, int]:
+def _find_ip(link_type: int, data: bytes) -> tuple[int, int]:
     """Locate the IP header of a frame: (reason, offset); reason 0 if at least one byte of it was captured."""
     if link_type == ETHERNET:
         at, kind_at = 14, 12

@@ -53,8 +53,6 @@ MESSAGE = np.dtype(
         ("body_slots", np.int32),
         ("channel_end", np.int64),
         ("payload_bytes", np.int64),
-        ("module_id", np.uint64),
-        ("module_type", np.uint8),
         ("unknown_bytes", np.int64),
         ("understood", np.bool_),
     ],
@@ -68,8 +66,8 @@ MESSAGE = np.dtype(
 or `NONE`. *sender* is the id in the header, or the last one of the direction (*light*, or cut before it). *subject*,
 *body_epoch* and *body_slots* are those of FAIL and UPDATE; *channel* bytes and *payload_bytes* those of PUBLISH,
 PUBLISHSHARD and MODULE. *mflags* has the first byte of the wire lowest. *unknown_bytes* counts what was not
-understood; *understood* is false also when something was announced that is not there. Epochs, offsets and module ids
-are unsigned on the wire, so uint64 here.
+understood; *understood* is false also when something was announced that is not there. Epochs and offsets are unsigned on
+the wire, so uint64 here.
 """
 
 
@@ -84,7 +82,6 @@ GOSSIP = np.dtype(
         ("cport", np.int32),
         ("node_flags", np.int32),
         ("pport", np.int32),
-        ("notused1", np.int32),
     ],
     align=True,
 )
@@ -136,9 +133,7 @@ class BusBatch:
     *nodes* is uint8 (n, 40), *texts* uint8 (n, 46), *bitmaps* uint8 (n, 2048) and *addresses* uint8 (n, 16), each
     value once; they only grow from batch to batch until a bound is reached and numbering starts anew, so a number
     belongs to its batch. *rows* holds what is no whole message: unknown bytes, gaps,
-    skipped packets, problems. *odd* has the raw bytes of whole messages of which something was not understood, by
-    row.
-
+    skipped packets, problems.
     *gaps* are those of the *rows* with the packet that told of each.  *released* is the packet with which each message was complete and all before it on its direction were; messages
     are in this order.  *packed* has every message without its bitmap (`bus_packing.pack`), ending at *packed_ends*;
     both are empty unless the decoder was asked to keep them.
@@ -155,7 +150,6 @@ class BusBatch:
     bitmaps: NDArray[np.uint8]
     addresses: NDArray[np.uint8]
     rows: list[Row] = field(default_factory=list)
-    odd: dict[int, bytes] = field(default_factory=dict)
     released: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     packed: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     packed_ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

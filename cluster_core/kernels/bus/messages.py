@@ -219,7 +219,6 @@ def _fill_gossip(
         out[entry].cport = big16(data, at + 96)
         out[entry].node_flags = big16(data, at + 98)
         out[entry].pport = big16(data, at + 100)
-        out[entry].notused1 = big16(data, at + 102)
 
 
 @borrowing(inline="always")
@@ -250,9 +249,6 @@ def _fill_body(
         out[row].body_epoch = big64(data, start)
         out[row].subject = intern(tables.nodes, data, start + 8, _ID)
         out[row].body_slots = intern(tables.bitmaps, data, start + 8 + _ID, _BITMAP)
-    elif kind == _MODULE:
-        out[row].module_id = big64(data, start)
-        out[row].module_type = data[start + 12]
     elif kind in (_PUBLISH, _PUBLISHSHARD):
         top = out[row].channel_end
         channel = big32(data, start)
@@ -280,7 +276,7 @@ def fill(
 ) -> int:
     """Decode messages from *start* on, in order; returns the first for which a table or a column lacks room, their number if none.
 
-    The first of all becomes row *first* of the columns.  *tops* counts the gossip entries, extensions and messages not understood so far; *sizes* is for
+    The first of all becomes row *first* of the columns.  *tops* counts the gossip entries and extensions so far; *sizes* is for
     `measure`, and tells what the one needs for which there is no room.
     """
     for index in range(start, spans.shape[0]):
@@ -345,5 +341,4 @@ def fill(
         messages[row].payload_bytes = sizes[4]
         messages[row].unknown_bytes = sizes[UNKNOWN]
         messages[row].understood = sizes[PARTS] == UNDERSTOOD
-        tops[2] += sizes[PARTS] != UNDERSTOOD
     return spans.shape[0]  # type: ignore[no-any-return]

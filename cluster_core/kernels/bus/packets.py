@@ -125,8 +125,8 @@ def walk_pcap(
     return count, at, WANTS_BYTES
 
 
-_LINKS = compiled(links, "_find_ip_in_loopback", "find_ip", "_read_ipv4", "_read_ipv6", forceinline=True)
-_find_ip, _read_ipv4, _read_ipv6 = _LINKS["find_ip"], _LINKS["_read_ipv4"], _LINKS["_read_ipv6"]
+_LINKS = compiled(links, "_find_ip_in_loopback", "_find_ip", "_read_ipv4", "_read_ipv6", forceinline=True)
+_find_ip, _read_ipv4, _read_ipv6 = _LINKS["_find_ip"], _LINKS["_read_ipv4"], _LINKS["_read_ipv6"]
 
 
 @borrowing()

@@ -55,9 +55,8 @@ class Gathered:
         self._gossip, self._extensions = rows_to_fill(GOSSIP, gossip), rows_to_fill(EXTENSION, extensions)
         self._extension_data = np.empty(extension_bytes, dtype=np.uint8)
         self._channel_data = np.empty(channel_bytes, dtype=np.uint8)
-        self._tops, self._sizes = np.zeros(3, dtype=np.int64), np.zeros(SIZES, dtype=np.int64)
+        self._tops, self._sizes = np.zeros(2, dtype=np.int64), np.zeros(SIZES, dtype=np.int64)
         self._count = self.stretches = 0
-        self._odd: dict[int, bytes] = {}
         self._packed, self._packed_ends = [_NO_BYTES], [_NO_NUMBERS]
         self._released = [_NO_NUMBERS]
         self.rows: list[Row] = []
@@ -71,7 +70,7 @@ class Gathered:
         self, buffers: Buffers, spans: NDArray[np.void], streams: Streams, tables: Tables, released: NDArray[np.int64]
     ) -> Tables:
         """Decode *spans* in their order, each *released* with a packet; returns the tables, which may have grown."""
-        first, count, done, unclear = self._count, len(spans), 0, self._tops[2]
+        first, count, done = self._count, len(spans), 0
         if first + count > len(self._messages):
             self._messages = _longer(self._messages, new_rows(MESSAGE, 2 * (first + count)), first)
         while done < count:
@@ -86,8 +85,6 @@ class Gathered:
         self._count += count
         self.stretches += 1
         self._released.append(released)
-        if self._tops[2] > unclear:
-            self._keep_odd(buffers, spans, first)
         if self._keep_packed and count:
             ends = np.zeros(count, dtype=np.int64)
             packed = np.empty(pack_all(*buffers, spans, ends, _NO_BYTES), dtype=np.uint8)
@@ -98,7 +95,7 @@ class Gathered:
 
     def batch(self, tables: Tables, addresses: NDArray[np.uint8]) -> BusBatch:
         """Entries added since the last batch."""
-        count, (entries, records, _) = self._count, self._tops.tolist()
+        count, (entries, records) = self._count, self._tops.tolist()
         messages, extensions = _first(self._messages, count), _first(self._extensions, records)
         channel_end = int(messages.channel_end[-1]) if count else 0
         data_end = int(extensions.data_end[-1]) if records else 0
@@ -107,7 +104,6 @@ class Gathered:
             *(self._channel_data[:channel_end], self._extension_data[:data_end]),
             *(tables.nodes.rows(), tables.texts.rows(), tables.bitmaps.rows(), addresses),
             rows=self.rows,
-            odd=self._odd,
             released=_joined(self._released),
             packed=_joined(self._packed),
             packed_ends=_joined(self._packed_ends),
@@ -120,7 +116,7 @@ class Gathered:
 
     def _make_room(self, row: int) -> None:
         """Room in all columns for the message that becomes *row*."""
-        entries, records, _ = self._tops.tolist()
+        entries, records = self._tops.tolist()
         more_entries, more_records, more_data, more_channel = self._sizes[:4].tolist()
         channel_end = int(self._messages.channel_end[row - 1]) if row else 0
         data_end = int(self._extensions.data_end[records - 1]) if records else 0
@@ -134,13 +130,6 @@ class Gathered:
         if channel_end + more_channel > len(self._channel_data):
             room = np.empty(2 * (channel_end + more_channel), dtype=np.uint8)
             self._channel_data = _longer(self._channel_data, room, channel_end)
-
-    def _keep_odd(self, buffers: Buffers, spans: NDArray[np.void], first: int) -> None:
-        """The bytes of whole messages of which something was not understood."""
-        added = self._messages.view(np.ndarray)[first : self._count]
-        for at in np.flatnonzero(~added["understood"] & (added["captured"] == added["totlen"])).tolist():
-            start, length = int(spans["at"][at]), int(spans["length"][at])
-            self._odd[first + at] = buffers[spans["buffer"][at]][start : start + length].tobytes()
 
 
 def _first(rows: Rows, count: int) -> Any:

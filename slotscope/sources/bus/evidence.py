@@ -516,7 +516,7 @@ def _needed(batch: BusBatch) -> BusBatch:
         ("channel_data", "extension_data", "nodes", "texts", "bitmaps", "addresses"), nothing
     )
     rest |= {name: getattr(batch, name)[:0].copy() for name in ("gossip", "extensions")}
-    return replace(batch, rows=[], odd={}, **rest)
+    return replace(batch, rows=[], **rest)
 
 
 def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:

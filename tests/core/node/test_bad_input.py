@@ -17,7 +17,7 @@ from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, encode_message
-from cluster_core.wire.resp import encode_value
+from tests.benches.resp import encode_value
 from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, header, ping
 from tests.builders.gossip_messages import ids, messages, profiles
 from tests.examples import examples

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
-from cluster_core.wire.resp import RespError, RespMap, Verbatim
+from cluster_core.wire.resp import RespError, Verbatim
 from tests.benches.clusters import Cluster as Real
 from tests.benches.clusters import converse, running_cluster
 from tests.benches.node_cluster import FIRST_PORT, Cluster
@@ -217,8 +217,6 @@ def plain(value: Any, names: dict[str, str]) -> Any:
     """A reply without what two clusters cannot share: ids, ports, times, counters, the order of nodes."""
     if isinstance(value, RespError):
         return f"-{plain(value.text, names)}"
-    if isinstance(value, RespMap):
-        return sorted((plain(k, names), plain(v, names)) for k, v in value.pairs)
     if isinstance(value, list):
         return [plain(item, names) for item in value]
     if isinstance(value, Verbatim):
@@ -293,9 +291,7 @@ def test_a_node_that_knows_nobody_answers_as_a_server_does(kind: tuple[str, Prof
 
 
 def resp2(value: Any) -> Any:
-    """A reply as a client of RESP2 reads it: maps are lists, texts have no format."""
-    if isinstance(value, RespMap):
-        return [resp2(item) for pair in value.pairs for item in pair]
+    """A reply as a client of RESP2 reads it: texts have no format."""
     if isinstance(value, list):
         return [resp2(item) for item in value]
     return value.data if isinstance(value, Verbatim) else value

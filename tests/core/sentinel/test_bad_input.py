@@ -12,7 +12,8 @@ from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.directory import remove_master
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX
-from cluster_core.wire.resp import Push, RespError, RespMap, encode_value
+from cluster_core.wire.resp import RespError
+from tests.benches.resp import encode_value
 from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master
 from tests.examples import examples
 
@@ -24,9 +25,7 @@ VALUES = st.recursive(
     | st.binary(max_size=60)
     | st.text(max_size=60)
     | st.builds(RespError, st.text(max_size=30)),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.builds(Push, st.tuples(inner, inner)) | st.builds(RespMap, st.just(()))
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.binary(max_size=3), inner, max_size=2),
     max_leaves=6,
 )
 HELLO = f"10.0.9.1,26379,{'5' * 40},0,main,10.0.0.1,6379,0"

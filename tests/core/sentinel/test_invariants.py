@@ -8,7 +8,8 @@ import pytest
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import FailoverState, Flag
-from cluster_core.wire.resp import RespError, encode_value
+from cluster_core.wire.resp import RespError
+from tests.benches.resp import encode_value
 from tests.benches.sentinel_bench import MAIN, MASTER, MORE, MY_ID, Bench, info_of_master, info_of_replica
 
 WATCHED = (

@@ -10,7 +10,7 @@ import pytest
 from cluster_core.sentinel.events import ClientCommand, Reply, Tick
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.state import SentinelSettings, Watched
-from cluster_core.wire.resp import encode_value
+from tests.benches.resp import encode_value
 from tests.benches.sentinels import running_sentinel
 from tests.benches.servers import redis_binary, valkey_binary
 

@@ -169,7 +169,7 @@ def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, re
         (b"[\xff]", 0, "no JSON"),
         (b'"\\ud800"', 0, "words"),
         (b"*1\r\n,1.5\r\n", 0, "a float"),
-        (b"%1\r\n:1\r\n:2\r\n", 0, "no text"),
+        (b"%1\r\n:1\r\n:2\r\n", 4, "no text"),
         (b"1) (integer) 5\n3) (integer) 6\n", 15, "item 3"),
         (b"1) (integer) 5\n   1) (integer) 6\n", 15, "in no list"),
         (b"1) five\n", 0, "'five' is no value"),

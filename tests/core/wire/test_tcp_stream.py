@@ -109,15 +109,6 @@ def test_a_sequence_number_out_of_any_window_is_a_jump() -> None:
     ]
 
 
-def test_a_copy_of_the_syn_opens_nothing() -> None:
-    """Port reuse has another initial sequence number."""
-    one = stream(isn=5)
-
-    assert not one.is_reopened_by(Segment(5, SYN, b"", 0, Mark(0, 0, 0)))
-    assert one.is_reopened_by(Segment(6, SYN, b"", 0, Mark(0, 0, 0)))
-    assert not one.is_reopened_by(Segment(6, 0, b"x", 0, Mark(0, 0, 0)))
-
-
 def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
     """A capture begun in the middle."""
     first = Segment(1000, 0, b"abc", 0, Mark(0, 0, 0))

@@ -7,12 +7,13 @@ from typing import Any
 
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import SlotMemory
-from cluster_core.wire.resp import RespError, encode_value
+from cluster_core.wire.resp import RespError
 from schemas.caveats import Code
 from slotscope.pipelines.rebalance.live import memory_caveats
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_weights import SlotWeights, weigh_slots
 from tests.benches.fake_servers import scripted
+from tests.benches.resp import encode_value
 
 NODES = b"%s 127.0.0.1:%d@17000 myself,master - 0 0 1 connected 0-16383\n"
 INFO = b"# Server\r\nredis_version:8.4.0\r\n# Memory\r\nused_memory_dataset:4096\r\nloading:0\r\n%s# Keyspace\r\ndb0:keys=3,expires=0\r\n"
