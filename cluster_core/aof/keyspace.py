@@ -1,6 +1,6 @@
 """Key space after a log: a base of keys and a replay of commands (`loadAppendOnlyFiles`).
 
-`Keyspace.add_record` takes records of a dump, `apply` commands, and `rows` returns the live keys. Type, length and
+`Keyspace.add_base` takes keys of a dump, `apply` commands, and `rows` returns the live keys. Type, length and
 PEXPIRETIME are exact or unknown: commands that are unknown, or have effects that the log does not determine, are
 counted by name, and their keys become uncertain (`Store`). Commands after MULTI run at EXEC; an open transaction is
 dropped. Expired keys stay until their logged DEL, as servers load them too.
@@ -9,24 +9,20 @@ dropped. Expired keys stay until their logged DEL, as servers load them too.
 from __future__ import annotations
 
 import copy
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from cluster_core.aof.collections import HASH_HANDLERS, LIST_HANDLERS, SET_HANDLERS, ZSET_HANDLERS
 from cluster_core.aof.command_keys import written_keys
-from cluster_core.aof.live_bytes import entry_bytes, live_bytes
+from cluster_core.aof.live_bytes import live_bytes
 from cluster_core.aof.store import (
-    LIST,
+    MODULE,
     NEVER,
-    SET,
     UNCERTAIN,
-    ZSET,
     Entry,
-    Hash,
     Refused,
     Store,
-    Stream,
     Unsettled,
     count_of,
     lowered,
@@ -34,33 +30,13 @@ from cluster_core.aof.store import (
 )
 from cluster_core.aof.streams import STREAM_HANDLERS
 from cluster_core.aof.strings import STRING_HANDLERS
-from cluster_core.errors import DecodeError, ProtocolError
-from cluster_core.rdb.values import ModuleValue, Record, StreamValue, decode_value
-from cluster_core.rdb.writer import TAIL_BYTES, target_of_dump, without_tail
+from cluster_core.errors import DecodeError, EncodeError, ProtocolError
+from cluster_core.formats.aof.framing import CommandReader
+from cluster_core.rdb.export import MODULE_2, PAYLOAD_KEY, payload_commands
+from cluster_core.rdb.writer import TAIL_BYTES
 from cluster_core.slots.key_slot import key_slot
 
 Args = Sequence[bytes]
-
-
-def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
-    """Return the entry for a decoded value of a dump (`cluster_core.rdb.values`)."""
-    if isinstance(value, bytes):
-        kept: Any = store.sized(value)
-    elif kind == LIST:
-        kept = deque(value)
-    elif kind == SET:
-        kept = set(value)
-    elif kind == ZSET:
-        kept = dict(value)
-    elif isinstance(value, StreamValue):
-        entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
-        kept = Stream(entries, value.last_id, value.added, value.deleted_id)
-    elif isinstance(value, ModuleValue):
-        kept = None
-    else:
-        expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
-        kept = Hash({field.name: store.sized(field.value) for field in value}, expiry)
-    return Entry(kind, kept, expire_at_ms)
 
 
 def _del(store: Store, args: Args) -> None:
@@ -137,11 +113,19 @@ def _restore(store: Store, args: Args) -> None:
         raise Unsettled
     if len(payload) <= TAIL_BYTES:
         raise Refused
+    entry = Entry(MODULE, None) if payload[0] == MODULE_2 else _entry_of_payload(payload)
+    entry.expire_at_ms = ttl or NEVER
+    store.keys[key] = entry
+
+
+def _entry_of_payload(payload: bytes) -> Entry:
+    """Return the value of a DUMP payload; raises Unsettled where it cannot be read."""
+    keyspace = Keyspace()
     try:
-        kind, value = decode_value(without_tail(payload), target_of_dump(payload).dialect)
-    except DecodeError:
+        keyspace.add_base(payload_commands(payload))
+        return keyspace.store.keys[PAYLOAD_KEY]
+    except (DecodeError, EncodeError, KeyError):
         raise Unsettled from None
-    store.keys[key] = entry_of(store, kind, value, ttl or NEVER)
 
 
 def _flushdb(store: Store, args: Args) -> None:
@@ -231,10 +215,15 @@ class Keyspace:
         """Return the commands queued in an open transaction."""
         return len(self._waiting) if self._waiting is not None else 0
 
-    def add_record(self, db: int, record: Record) -> None:
-        """Add a key of the base."""
-        entry = entry_of(self.store, record.type, record.value, record.expire_at_ms)
-        self.store.databases.setdefault(db, {})[record.key] = entry
+    def add_base(self, pieces: Iterable[bytes | memoryview]) -> None:
+        """Add the keys of a base, given as *pieces* of the commands that create them."""
+        reader, commands = CommandReader("base"), self.commands
+        for piece in pieces:
+            reader.feed(bytes(piece))
+            for command in reader.commands():
+                self._run(command.name, command.words)
+        self.store.db = 0
+        self.commands = commands
 
     def begin_file(self) -> None:
         """Start the next file: database 0, open transaction dropped."""

@@ -1,6 +1,6 @@
 """Export chosen keys of a dump as JSON or as commands for a server release.
 
-`cluster_core.rdb.value_writing` does most of the work; streams and module values are written here by the plain decoder.
+`cluster_core.rdb.value_writing` does most of the work; groups of streams and values of modules are written here.
 """
 
 from __future__ import annotations
@@ -19,24 +19,16 @@ from cluster_core.errors import ConditionError, DecodeError, EncodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.rdb import value_state as at
 from cluster_core.rdb.crc64 import crc64
-from cluster_core.rdb.grammar import KEY_TYPES
+from cluster_core.rdb.grammar import ARRAY, KEY_TYPES, MODULE
 from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.skim_state import grammar_array
+from cluster_core.rdb.strings import length_at, string_at
 from cluster_core.rdb.texts import BASE64_MARK
-from cluster_core.rdb.value_state import JSON
+from cluster_core.rdb.value_state import JSON, RESP
 from cluster_core.rdb.value_writing import Keys, write_values
-from cluster_core.rdb.values import (
-    DAMAGE,
-    Field,
-    ModuleValue,
-    Record,
-    StreamId,
-    StreamValue,
-    decode_record,
-    id_text,
-    stream_document,
-    stream_tail,
-)
+from cluster_core.rdb.walk_records import find_value
+from cluster_core.rdb.writer import RdbWriter, target_of_dump
 
 _NAME = re.compile(r"(redis|valkey)-(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?\Z")
 _FIRST = {"redis": (5, 0), "valkey": (7, 2)}
@@ -90,10 +82,14 @@ def release_of(name: str) -> Release:
     return Release(family, number)
 
 
-_MODULE_2 = 7
+MODULE_2 = 7
 """RDB type of a module's value."""
 _PAYLOAD_VERSION = 9
 """RDB version that the payload of RESTORE names: the oldest with all of its types."""
+_NOT_READ = (1 << 64) - 1
+"""Entries read by a group, if the server does not know the count (``SCG_INVALID_ENTRIES_READ``)."""
+_DAMAGE = (LookupError, ValueError, OverflowError)
+"""What decoding raises for bytes that end early or stand for nothing."""
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -116,137 +112,158 @@ class _Texts:
         return (BASE64_MARK + base64.b64encode(data)).decode()
 
 
-def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: bool) -> tuple[bytes, int]:
-    """Return the bytes of *key* of database *db* in *style*, and how many strings were no text; commands begin with SELECT if it *selects*.
+class _Pending(NamedTuple):
+    """A delivered, unacknowledged entry."""
 
-    Raises EncodeError for what *release* cannot hold.
+    id: str
+    delivered_at_ms: int
+    deliveries: int
+
+
+class _Consumer(NamedTuple):
+    """A consumer of a group: when it was last seen and last got an entry, and the ids of its pending entries."""
+
+    name: bytes
+    seen_at_ms: int
+    active_at_ms: int
+    pending: list[str]
+
+
+class _Group(NamedTuple):
+    """A consumer group: last delivered id, entries read (None: unknown), pending entries, consumers."""
+
+    name: bytes
+    last_id: str
+    read: int | None
+    pending: list[_Pending]
+    consumers: list[_Consumer]
+
+
+class _StreamTail(NamedTuple):
+    """A stream without its entries: its last id, the entries ever added, the largest id deleted, its groups."""
+
+    last_id: tuple[int, int]
+    added: int
+    deleted_id: str
+    groups: list[_Group]
+
+
+class _TailReader:
+    """Reads what stands behind the entries of a stream; raises one of `_DAMAGE` for invalid bytes.
+
+    Like a server's load: before the third *generation* a consumer's active time is its seen time, and in the first a group's entries
+    read are unknown.  Data on idempotent producers (fourth on) is skipped.
     """
-    texts = _Texts()
-    if style == JSON:
-        out = _json(_document(key, db, texts)).encode() + b"\n"
-    else:
-        select = [command_of(b"SELECT", b"%d" % db)] if selects else []
-        out = b"".join([*select, *_commands(key, release)])
-    return out, texts.marked
+
+    def __init__(self, data: bytes, generation: int) -> None:
+        self._data = data
+        self._at = 0
+        self._generation = generation
+
+    def read(self) -> _StreamTail:
+        """Return the stream without its entries."""
+        added, *last_id = (self._length() for _ in range(3))
+        deleted_id = "0-0"
+        if self._generation > 1:
+            _, _, *deleted, added = (self._length() for _ in range(5))  # behind the first id
+            deleted_id = _id_text(*deleted)
+        groups = [self._group() for _ in range(self._length())]
+        return _StreamTail((last_id[0], last_id[1]), added, deleted_id, groups)
+
+    def _group(self) -> _Group:
+        name = self._string()
+        last_id = _id_text(self._length(), self._length())
+        read = self._length() if self._generation > 1 else _NOT_READ
+        pending = [_Pending(self._raw_id(), self._time(), self._length()) for _ in range(self._length())]
+        consumers = [self._consumer() for _ in range(self._length())]
+        if self._generation >= 5:  # entries that were handed back and wait for any consumer
+            handed_back = self._length()
+            self._bytes(16 * handed_back)
+        return _Group(name, last_id, None if read == _NOT_READ else read, pending, consumers)
+
+    def _consumer(self) -> _Consumer:
+        name, seen = self._string(), self._time()
+        active = self._time() if self._generation >= 3 else seen
+        return _Consumer(name, seen, active, [self._raw_id() for _ in range(self._length())])
+
+    def _length(self) -> int:
+        value, self._at = length_at(self._data, self._at)
+        return value
+
+    def _string(self) -> bytes:
+        value, self._at = string_at(self._data, self._at)
+        return value
+
+    def _bytes(self, count: int) -> bytes:
+        begin, self._at = self._at, self._at + count
+        if self._at > len(self._data):
+            raise IndexError
+        return self._data[begin : self._at]
+
+    def _time(self) -> int:
+        return int.from_bytes(self._bytes(8), "little", signed=True)
+
+    def _raw_id(self) -> str:
+        return _id_text(int.from_bytes(self._bytes(8), "big"), int.from_bytes(self._bytes(8), "big"))
 
 
-def stream_tail_bytes(
-    data: bytes, generation: int, key: Record, db: int, style: int, release: Release, *, is_empty: bool
-) -> tuple[bytes, int]:
-    """Return the bytes of the stream *key* after its entries in *data*, and the number of strings that are not text.
-
-    Raises EncodeError, or one of `elements.DAMAGE`.
-    """
-    texts = _Texts()
-    value = StreamValue([], *stream_tail(generation, data, 0))
-    if style == JSON:
-        rest = _json(stream_document(value, texts.of))
-        return b"]," + rest[1:].encode() + b"}\n", texts.marked
-    commands = list(_stream_commands(key.key, value, release, is_empty=is_empty))
-    if key.expire_at_ms >= 0:
-        commands.append(command_of(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms))
-    return b"".join(commands), texts.marked
+def _id_text(ms: int, seq: int) -> str:
+    """Return an id as servers write it."""
+    return f"{ms}-{seq}"
 
 
-def _document(key: Record, db: int, texts: _Texts) -> dict[str, Any]:
-    result: dict[str, Any] = {"db": db, "key": texts.of(key.key), "type": key.type}
-    for name, value in (("expire_at_ms", key.expire_at_ms), ("idle_s", key.idle_s), ("freq", key.freq)):
-        if value >= 0:
-            result[name] = value
-    return {**result, "value": json_value(key.value, texts)}
-
-
-def json_value(value: object, texts: _Texts) -> Any:
-    """A decoded value as JSON has it."""
-    if isinstance(value, StreamValue):
-        return {
-            "entries": [_entry(entry.id, entry.words, texts) for entry in value.entries],
-            **stream_document(value, texts.of),
+def _stream_document(value: _StreamTail, texts: _Texts) -> dict[str, Any]:
+    """Return all of a stream but its entries by name."""
+    groups = [
+        {
+            "name": texts.of(group.name),
+            "last_id": group.last_id,
+            "entries_read": group.read,
+            "pending": [item._asdict() for item in group.pending],
+            "consumers": [
+                {
+                    "name": texts.of(item.name),
+                    "seen_at_ms": item.seen_at_ms,
+                    "active_at_ms": item.active_at_ms,
+                    "pending": item.pending,
+                }
+                for item in group.consumers
+            ],
         }
-    if isinstance(value, ModuleValue):
-        return {"payload": base64.b64encode(value.data).decode()}
-    if isinstance(value, bytes):
-        return texts.of(value)
-    assert isinstance(value, list)
-    if value and isinstance(value[0], Field):
-        return {
-            texts.of(field.name): texts.of(field.value)
-            if field.expire_at_ms < 0
-            else {"value": texts.of(field.value), "expire_at_ms": field.expire_at_ms}
-            for field in value
-        }
-    if value and isinstance(value[0], tuple):
-        return {texts.of(member): score for member, score in value}
-    return [texts.of(element) for element in value]
+        for group in value.groups
+    ]
+    last_id = _id_text(*value.last_id)
+    return {"last_id": last_id, "entries_added": value.added, "max_deleted_id": value.deleted_id, "groups": groups}
 
 
-def _entry(id_: StreamId, words: tuple[bytes, ...], texts: _Texts) -> dict[str, Any]:
-    """An entry; its fields are pairs, since one may come twice."""
-    result = [texts.of(word) for word in words]
-    return {"id": id_text(id_), "fields": [list(pair) for pair in zip(result[::2], result[1::2], strict=True)]}
-
-
-def command_of(*words: bytes) -> bytes:
+def command_of(*words: bytes | str | int) -> bytes:
     """Return a command as clients send it."""
-    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 
-def _commands(key: Record, release: Release) -> Iterator[bytes]:
-    """The commands that make *key*."""
-    if isinstance(key.value, StreamValue):
-        for entry in key.value.entries:
-            yield command_of(b"XADD", key.key, id_text(entry.id).encode(), *entry.words)
-        yield from _stream_commands(key.key, key.value, release, is_empty=not key.value.entries)
-    elif isinstance(key.value, ModuleValue):
-        payload = bytes((_MODULE_2,)) + key.value.data + _PAYLOAD_VERSION.to_bytes(2, "little")
-        yield command_of(b"RESTORE", key.key, b"0", payload + crc64(payload).to_bytes(8, "little"))
-    elif key.type in _MAKES:
-        yield from _plain_commands(key, release)
-    else:
-        raise EncodeError(f"no command is known here that makes an {key.type}")
-    if key.expire_at_ms >= 0:
-        yield command_of(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms)
-
-
-_MAKES = {"string": b"SET", "list": b"RPUSH", "set": b"SADD", "zset": b"ZADD", "hash": b"HSET"}
-
-
-def _plain_commands(key: Record, release: Release) -> Iterator[bytes]:
-    """The commands of a value that compiled writing leaves out for what stands before it (metadata of modules)."""
-    elements: Any = [key.value] if isinstance(key.value, bytes) else key.value
-    for item in elements:
-        if isinstance(item, Field):
-            yield command_of(_MAKES[key.type], key.key, item.name, item.value)
-            if item.expire_at_ms >= 0:
-                if not release.has_field_expiry:
-                    raise EncodeError(f"{release.name} has no fields that expire")
-                yield command_of(b"HPEXPIREAT", key.key, b"%d" % item.expire_at_ms, b"FIELDS", b"1", item.name)
-        elif isinstance(item, tuple):
-            yield command_of(_MAKES[key.type], key.key, repr(item[1]).encode(), item[0])
-        else:
-            yield command_of(_MAKES[key.type], key.key, item)
-
-
-def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_empty: bool) -> Iterator[bytes]:
+def _stream_commands(key: bytes, value: _StreamTail, release: Release, *, is_empty: bool) -> Iterator[bytes]:
     """Yield the commands that complete a stream after its entries (`rewriteStreamObject`)."""
+    last_id = _id_text(*value.last_id)
     if is_empty:  # an empty stream is created by an XADD that trims its own entry
-        yield command_of(b"XADD", key, b"MAXLEN", b"0", id_text(max(value.last_id, (0, 1))).encode(), b"x", b"y")
-    counts = [b"ENTRIESADDED", b"%d" % value.added, b"MAXDELETEDID", id_text(value.deleted_id).encode()]
-    yield command_of(b"XSETID", key, id_text(value.last_id).encode(), *(counts if release.has_stream_counts else []))
+        yield command_of("XADD", key, "MAXLEN", 0, _id_text(*max(value.last_id, (0, 1))), "x", "y")
+    counts: list[str | int] = ["ENTRIESADDED", value.added, "MAXDELETEDID", value.deleted_id]
+    yield command_of("XSETID", key, last_id, *(counts if release.has_stream_counts else []))
     for group in value.groups:
-        read = [b"ENTRIESREAD", b"%d" % group.read] if release.has_stream_counts else []
-        yield command_of(b"XGROUP", b"CREATE", key, group.name, id_text(group.last_id).encode(), *read)
+        read: list[str | int] = ["ENTRIESREAD", -1 if group.read is None else group.read]
+        yield command_of(
+            "XGROUP", "CREATE", key, group.name, group.last_id, *(read if release.has_stream_counts else [])
+        )
         pending = {item.id: item for item in group.pending}
         for consumer in group.consumers:
             if release.has_empty_consumers:
-                yield command_of(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer.name)
+                yield command_of("XGROUP", "CREATECONSUMER", key, group.name, consumer.name)
             for id_ in consumer.pending:
                 item = pending.get(id_)
                 if item is None:
                     raise EncodeError("an entry waits for a consumer, but not in its group")
                 yield command_of(
-                    b"XCLAIM", key, group.name, consumer.name, b"0", id_text(id_).encode(), b"TIME", b"%d" % item.delivered_at_ms,
-                    b"RETRYCOUNT", b"%d" % item.deliveries, b"JUSTID", b"FORCE",
+                    "XCLAIM", key, group.name, consumer.name, 0, id_, "TIME", item.delivered_at_ms, "RETRYCOUNT", item.deliveries, "JUSTID", "FORCE",
                 )  # fmt: skip
 
 
@@ -362,20 +379,27 @@ class ValueWriter:
         st[at.OUT], st[at.BEGUN] = 0, -1
 
     def _rare(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
-        begin, size = int(batch.offset[row]), int(batch.serialized_bytes[row])
-        record = data[begin : begin + size].tobytes()
-        try:
-            key = decode_record(record, self._head.dialect, source=self._source, offset=begin)
-            db = int(batch.db[row])
-            piece, not_text = rare_bytes(key, db, self._style, self._release, selects=db != self._state[at.DB])
-        except EncodeError as error:
-            self._refuse(batch, row, error)
-            return
-        except DecodeError:
+        """Write the value of a module, which only its module can interpret; refuse a hash by template."""
+        if batch.type[row] != MODULE:
             self._refuse(batch, row, None)
             return
+        begin, db, expire = int(batch.offset[row]), int(batch.db[row]), int(batch.expire_at_ms[row])
+        end = begin + int(batch.serialized_bytes[row])
+        _, place = find_value(data, begin, end, self._grammar)
+        key, value, texts = batch.key(row), data[place:end].tobytes(), _Texts()
+        if self._style == JSON:
+            facts = (("expire_at_ms", expire), ("idle_s", int(batch.idle_s[row])), ("freq", int(batch.freq[row])))
+            known = {name: number for name, number in facts if number >= 0}
+            shown = {"payload": base64.b64encode(value).decode()}
+            line = {"db": db, "key": texts.of(key), "type": KEY_TYPES[MODULE], **known, "value": shown}
+            piece = _json(line).encode() + b"\n"
+        else:
+            payload = bytes((MODULE_2,)) + value + _PAYLOAD_VERSION.to_bytes(2, "little")
+            piece = command_of("SELECT", db) if db != self._state[at.DB] else b""
+            piece += command_of("RESTORE", key, 0, payload + crc64(payload).to_bytes(8, "little"))
+            piece += command_of("PEXPIREAT", key, expire) if expire >= 0 else b""
         self._state[at.DB] = db
-        self._state[at.NOT_TEXT] += not_text
+        self._state[at.NOT_TEXT] += texts.marked
         yield memoryview(piece)
 
     def _tail(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
@@ -383,23 +407,21 @@ class ValueWriter:
         st = self._state
         begin, end = int(st[at.POS]), int(batch.offset[row] + batch.serialized_bytes[row])
         generation = self._head.grammar.types[int(st[at.KIND])].generation
+        texts, key, expire = _Texts(), batch.key(row), int(batch.expire_at_ms[row])
         try:
-            piece, not_text = stream_tail_bytes(
-                data[begin:end].tobytes(),
-                generation,
-                Record(batch.key(row), KEY_TYPES[batch.type[row]], None, int(batch.expire_at_ms[row])),
-                int(batch.db[row]),
-                self._style,
-                self._release,
-                is_empty=not st[at.DONE_ELEMENTS],
-            )
+            value = _TailReader(data[begin:end].tobytes(), generation).read()
+            if self._style == JSON:
+                piece = b"]," + _json(_stream_document(value, texts))[1:].encode() + b"}\n"
+            else:
+                piece = b"".join(_stream_commands(key, value, self._release, is_empty=not st[at.DONE_ELEMENTS]))
+                piece += command_of("PEXPIREAT", key, expire) if expire >= 0 else b""
         except EncodeError as error:
             self._take_back(batch, row, error)
             return
-        except DAMAGE:
+        except _DAMAGE:
             self._take_back(batch, row, None)
             return
-        st[at.NOT_TEXT] += not_text
+        st[at.NOT_TEXT] += texts.marked
         if st[at.OUT] + len(piece) > len(self._out):
             yield from self._flush()
             if len(piece) > len(self._out):
@@ -411,8 +433,10 @@ class ValueWriter:
 
     def _leave_out(self, batch: KeyBatch, row: int, answer: int) -> None:
         """Remove the output of a key and continue with the next, or raise its error."""
-        no_expiry = EncodeError(f"{self._release.name} has no fields that expire")
-        self._take_back(batch, row, no_expiry if answer == at.REFUSED else None)
+        refusal = EncodeError(f"{self._release.name} has no fields that expire")
+        if batch.type[row] == ARRAY:
+            refusal = EncodeError("no command is known here that makes an array")
+        self._take_back(batch, row, refusal if answer == at.REFUSED else None)
         self._state[at.ROW] += 1
 
     def _take_back(self, batch: KeyBatch, row: int, refusal: EncodeError | None) -> None:
@@ -431,3 +455,18 @@ class ValueWriter:
             raise EncodeError(f"{self._source}: offset {offset}: {reason}") from refusal
         else:
             raise DecodeError(reason, offset=offset, source=self._source)
+
+
+PAYLOAD_KEY = b"key"
+
+
+def payload_commands(payload: bytes) -> Iterator[memoryview]:
+    """Yield pieces of the commands that create `PAYLOAD_KEY` with the value of a DUMP payload; raises DecodeError and EncodeError."""
+    writer = RdbWriter(target_of_dump(payload), checksum=False)
+    dump = writer.head() + writer.database(0) + writer.dumped(PAYLOAD_KEY, payload, -1) + writer.end()
+    data = np.frombuffer(bytearray(dump), np.uint8)  # writable, as compiled code has been made for
+    skimmer = RdbSkimmer("payload", check_crc=False)
+    while not skimmer.done:
+        skimmer.feed(lambda at, count: data[at : at + count].data)
+        for batch in skimmer.batches():
+            yield from ValueWriter(skimmer.head, RESP, source="payload").pieces(data, batch, np.arange(len(batch)))

@@ -1,13 +1,10 @@
-"""Packed values (listpack, ziplist, intset, zipmap): their heads, entries and elements.
+"""Packed values (listpack, ziplist, intset, zipmap): their heads and entries.
 
 All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.  These functions work on
 any bytes by index; `cluster_core.rdb.walk_packed` compiles them as they stand, for arrays of bytes.
 """
 
 from __future__ import annotations
-
-import struct
-from collections.abc import Iterator
 
 from cluster_core.rdb import faults
 from cluster_core.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST, F_ZIPMAP
@@ -185,35 +182,3 @@ def entry_value(data: bytes, at: int, form: int, side: int) -> tuple[bool, int, 
         return True, first - 0xF1, at, 0
     width = 2 if first == 0xC0 else 4 if first == 0xD0 else 8 if first == 0xE0 else 3 if first == 0xF0 else 1
     return True, signed_integer(data, at + 1, width), at, 0
-
-
-def entry_places(data: bytes, form: int) -> Iterator[tuple[int, int, int]]:
-    """Yield position, bytes and side of every entry of a whole packed value; ValueError or IndexError where it stands for nothing."""
-    at, side = HEAD_BYTES[form], 0
-    while data[at] != 255:
-        size = entry_bytes(data, at, len(data), form, side)
-        if size < 1:
-            raise ValueError
-        yield at, size, side
-        at += size
-        side = 1 - side if form == F_ZIPMAP else 0
-
-
-_LETTERS = {2: "h", 4: "i", 8: "q"}
-
-
-def packed_elements(data: bytes, form: int) -> list[bytes]:
-    """Return all entries of a packed value of *form* as bytes, integers in decimal.
-
-    Raises ValueError, IndexError or struct.error where they stand for nothing.
-    """
-    if form == F_INTSET:
-        width, count = struct.unpack_from("<II", data)
-        if width not in (2, 4, 8) or 8 + width * count > len(data):
-            raise ValueError
-        return [b"%d" % number for number in struct.unpack_from(f"<{count}{_LETTERS[width]}", data, 8)]
-    found = []
-    for at, _, side in entry_places(data, form):
-        is_integer, number, begin, size = entry_value(data, at, form, side)
-        found.append(b"%d" % number if is_integer else data[begin : begin + size])
-    return found

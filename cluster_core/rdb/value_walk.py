@@ -21,7 +21,7 @@ from cluster_core.rdb.atoms import expand, little_endian, read_length, read_stri
 from cluster_core.rdb.strings import INT_STRING, LZF_STRING
 from cluster_core.rdb.value_state import DOUBLE, IN_DATA, IN_SCRATCH, INTEGER
 from cluster_core.rdb.walk_packed import entry_bytes, entry_value
-from cluster_core.rdb.walk_records import KEEPS_METADATA, find_value
+from cluster_core.rdb.walk_records import find_value
 
 _SPECIAL_SCORE_MIN = 253
 _SPECIAL_SCORES = np.array([float("nan"), float("inf"), float("-inf")]).view(np.int64)
@@ -117,8 +117,6 @@ def open_packed(data: Any, at: int, end: int, form: int, st: Any, scratch: Any) 
 def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
     """Find the type and the value of the record in ``data[begin:end]``: `GO`, `RARE` or `FAULT`."""
     kind, pos = find_value(data, begin, end, g)
-    if kind == KEEPS_METADATA:
-        return np.int64(state.RARE)
     if kind < 0:
         return np.int64(state.FAULT)
     st[state.KIND] = kind
@@ -148,6 +146,8 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
             phase = np.int64(state.P_ELEMENTS)
     elif layout == grammar.L_STREAM and st[state.FORMAT] != state.SIZES:
         phase = np.int64(state.P_STREAM)
+    elif layout == grammar.L_ARRAY and st[state.FORMAT] != state.SIZES:
+        phase = np.int64(state.P_ARRAY)
     elif layout != grammar.L_QUICKLIST:
         return np.int64(state.RARE)
     if has_count:
@@ -155,6 +155,14 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
         if size <= 0:
             return np.int64(state.FAULT)
         pos += size
+    if phase == state.P_ARRAY:
+        size, has_place = read_length(data, pos, end)
+        pos += size
+        if size > 0 and has_place != 0:
+            size, _ = read_length(data, pos, end)
+            pos += size
+        if size <= 0:
+            return np.int64(state.FAULT)
     st[state.NODES] = nodes
     st[state.PHASE] = phase
     st[state.POS] = pos
@@ -232,6 +240,31 @@ def _find_unpacked(data: Any, st: Any, g: Any, scratch: Any) -> int:
 
 
 @borrowing()
+def _find_array_element(data: Any, st: Any, scratch: Any) -> int:
+    """Find the next element of an array, behind its index: `GO`, `DONE` behind the last, or what is in the way."""
+    if st[state.LEFT] <= 0:
+        return np.int64(state.DONE)
+    end = st[state.END]
+    at = st[state.POS]
+    size, _ = read_length(data, at, end)
+    if size <= 0:
+        return np.int64(state.FAULT)
+    at += size
+    size, kind = read_length(data, at, end)
+    if size <= 0:
+        return np.int64(state.FAULT)
+    at += size
+    if kind == grammar.ARRAY_STRING or kind == grammar.ARRAY_SHORT_STRING:
+        return _find_one(data, st, scratch, at)
+    if at + 8 > end:
+        return np.int64(state.FAULT)
+    form = INTEGER if kind == grammar.ARRAY_INTEGER else DOUBLE
+    _note_word(st, state.FIRST_FORM, form, little_endian(data, at, 8), np.int64(0))
+    st[state.AFTER] = at + 8
+    return np.int64(state.GO)
+
+
+@borrowing()
 def _open_node(data: Any, st: Any, g: Any, scratch: Any) -> int:
     """Go into the next packed value: `GO`; a node that is one element is found: `PLAIN`; `DONE` behind the last node."""
     if st[state.NODES] <= 0:
@@ -300,6 +333,8 @@ def find_element(data: Any, st: Any, g: Any, scratch: Any) -> int:
             return _find_one(data, st, scratch, st[state.POS])
         if phase == state.P_ELEMENTS:
             rc = _find_unpacked(data, st, g, scratch)
+        elif phase == state.P_ARRAY:
+            rc = _find_array_element(data, st, scratch)
         elif phase == state.P_PACKED:
             rc = _find_packed(scratch if st[state.IS_EXPANDED] else data, st, g)
             if rc == state.DONE:

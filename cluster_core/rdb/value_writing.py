@@ -28,7 +28,6 @@ from cluster_core.rdb.texts import (
 )
 from cluster_core.rdb.value_state import DOUBLE, IN_SCRATCH, INTEGER
 from cluster_core.rdb.value_walk import begin_value, find_element, find_entry, open_packed, pass_element
-from cluster_core.rdb.values import DELETED, SAME_FIELDS
 from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
 
 Numbers = NDArray[np.int64]
@@ -75,8 +74,8 @@ _NAMES = _fixed_rows(list(grammar.KEY_TYPES))
 _COMMANDS = _fixed_rows(["SET", "RPUSH", "SADD", "ZADD", "HSET"])
 _J_ENTRIES = _fixed('"entries":[')
 _INFINITY_BITS = np.int64(0x7FF << 52)
-_OPEN = np.array([0, 91, 91, 123, 123, 123], np.uint8)
-_CLOSE = np.array([0, 93, 93, 125, 125], np.uint8)
+_OPEN = np.array([0, 91, 91, 123, 123, 123, 0, 91], np.uint8)
+_CLOSE = np.array([0, 93, 93, 125, 125, 0, 0, 93], np.uint8)
 
 
 @borrowing()
@@ -286,6 +285,8 @@ _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
 """What a word takes beyond the bytes of its entry: integers are written out."""
 _ENTRY_WORDS_MAX = 1 << 28
+_DELETED, _SAME_FIELDS = 1, 2
+"""Flags of an entry of a stream."""
 
 
 @borrowing()
@@ -388,7 +389,7 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
         return np.int64(state.FAULT)
     fields = st[state.FIELDS]
     names_at = st[state.FIELDS_AT]
-    shares = flags & SAME_FIELDS
+    shares = flags & _SAME_FIELDS
     if not shares:
         is_known, fields, at = _integer_at(source, at, stop)
         if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
@@ -398,7 +399,7 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
     if word_bytes < 0:
         return np.int64(state.FAULT)
     word_bytes += st[state.FIELDS_BYTES] if shares else 0
-    if not flags & DELETED:
+    if not flags & _DELETED:
         if not _has_room(st, out, word_bytes + 2 * _WORD_FRAME_BYTES * fields):
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
@@ -468,6 +469,9 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
     if rc != state.GO:
         st[state.PHASE] = state.P_BEGIN
         return rc
+    if st[state.FORMAT] == state.RESP and st[state.TYPE] == grammar.ARRAY:
+        st[state.PHASE] = state.P_BEGIN
+        return np.int64(state.REFUSED)
     kind = st[state.KIND]
     st[state.DONE_ELEMENTS] = 0
     st[state.CHUNK] = 0
@@ -483,8 +487,8 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
 def write_values(data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, scratch: Any) -> int:
     """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE`, or what is in the way.
 
-    `FULL`: *out* has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the key at hand is for the plain
-    decoder, `TAIL`: so is what stands behind the entries of a stream, from `POS` on; `FAULT`: its value cannot be read; `REFUSED`: the server cannot hold it.  The first two go on where they stopped.
+    `FULL`: *out* has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the value is one of a module, or a
+    hash by template; `TAIL`: what stands behind the entries of a stream, from `POS` on, is to be written; `FAULT`: its value cannot be read; `REFUSED`: the server cannot hold it.  The first two go on where they stopped.
     """
     names = keys.key_data
     while st[state.ROW] < rows.size:

@@ -45,14 +45,37 @@ and frequencies are taken for the sign of a server that has loaded its keys.
 """
 
 
-NO_RECORD, KEEPS_METADATA = -1, -2
+NO_RECORD = -1
+
+
+@borrowing()
+def _pass_metadata(data: Any, at: int, end: int) -> int:
+    """Return the position after the metadata at *at* that modules attach to a key, at most *end*."""
+    size, classes = read_length(data, at, end)
+    at += size
+    while size > 0 and classes > 0 and at < end:
+        classes -= 1
+        at += 4
+        size, opcode = read_length(data, at, end)
+        at += size
+        while size > 0 and opcode != grammar.MODULE_EOF:
+            if opcode == grammar.MODULE_STRING:
+                size, body, _, _ = read_string(data, at, end)
+                at += size + body
+            elif opcode == grammar.MODULE_FLOAT or opcode == grammar.MODULE_DOUBLE:
+                at += 4 if opcode == grammar.MODULE_FLOAT else 8
+            else:
+                size, _ = read_length(data, at, end)
+                at += size
+            if size > 0:
+                size, opcode = read_length(data, at, end)
+                at += size
+    return at if size > 0 and classes == 0 else end
 
 
 @borrowing()
 def find_value(data: Any, at: int, end: int, g: Any) -> tuple[int, int]:
-    """Return (type byte, position of the value) of the record in ``data[at:end]``; `KEEPS_METADATA` where modules keep something beside the key,
-    `NO_RECORD` where the bytes are no record.
-    """
+    """Return (type byte, position of the value) of the record in ``data[at:end]``; `NO_RECORD` where the bytes are no record."""
     while at < end:
         op = np.int64(data[at])
         begins = g[op, state.BEGINS]
@@ -71,8 +94,10 @@ def find_value(data: Any, at: int, end: int, g: Any) -> tuple[int, int]:
             if size <= 0:
                 break
             at += 1 + size
+        elif begins == grammar.B_KEY_META:
+            at = _pass_metadata(data, at + 1, end)
         else:
-            return np.int64(KEEPS_METADATA if begins == grammar.B_KEY_META else NO_RECORD), at
+            break
     return np.int64(NO_RECORD), at
 
 

@@ -97,11 +97,6 @@ def canonical_integer(text: bytes) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
-def without_tail(payload: bytes) -> bytes:
-    """Type byte and value alone."""
-    return payload[:-TAIL_BYTES]
-
-
 def target_of_dump(payload: bytes) -> Target:
     """The dialect and RDB version that the server has that answered *payload*."""
     version = int.from_bytes(payload[-TAIL_BYTES : -TAIL_BYTES + 2], "little")
@@ -144,7 +139,7 @@ class RdbWriter:
 
     def dumped(self, key: bytes, payload: bytes, expire_at_ms: int) -> bytes:
         """Return a key with a DUMP payload of a server of the target's version."""
-        value = without_tail(payload)
+        value = payload[:-TAIL_BYTES]
         expiry = bytes((grammar.OP_EXPIRE_MS,)) + expire_at_ms.to_bytes(8, "little") if expire_at_ms >= 0 else b""
         return self.raw(expiry + value[:1] + string_bytes(key) + value[1:])
 

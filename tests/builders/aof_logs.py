@@ -11,12 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from cluster_core.aof.keyspace import Keyspace
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.kernels.aof.walker import AofWalker
-from cluster_core.rdb.values import decode_record
-from tests.builders.rdb_rows import sound_rows
+from cluster_core.rdb.export import ValueWriter
+from cluster_core.rdb.skim import RdbSkimmer
+from cluster_core.rdb.value_state import RESP
+from tests.builders.rdb_rows import batches_of
 
 RECORDED = Path(__file__).parents[1] / "data" / "aof" / "recorded.tar.xz"
 SERVERS = ("redis-7.0", "valkey-9.1")
@@ -155,11 +159,12 @@ def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:
     for name, data in parts.items():
         keyspace.begin_file()
         if data.startswith((b"REDIS", b"VALKEY")):
-            rows, skim = sound_rows(data)
-            for row in rows:
-                record = data[row.offset : row.offset + row.serialized_bytes]
-                keyspace.add_record(row.db, decode_record(record, skim.head.dialect))
-            data = data[len(data) - skim.trailing_bytes :]
+            skimmer = RdbSkimmer(name)
+            for batch in batches_of(skimmer, data):
+                writer = ValueWriter(skimmer.head, RESP, source=name)
+                file = np.frombuffer(bytearray(data), np.uint8)
+                keyspace.add_base(writer.pieces(file, batch, np.arange(len(batch))))
+            data = data[len(data) - skimmer.trailing_bytes :]
         reader = CommandReader(name)
         reader.feed(data)
         for command in reader.commands():

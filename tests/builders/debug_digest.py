@@ -1,4 +1,4 @@
-"""What DEBUG DIGEST-VALUE answers, computed from decoded values (`xorObjectDigest`).
+"""What DEBUG DIGEST-VALUE answers, computed from values (`xorObjectDigest`).
 
 The digest knows whether a key expires but not when, and the entries of a stream but not its groups.  Scores are written as Redis up to 7.0
 does.
@@ -9,9 +9,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from hashlib import sha1
-from typing import cast
+from typing import Any
 
-from cluster_core.rdb.values import Field, ModuleValue, Record, StreamValue
+from tests.builders.rdb_values import Field, Record, unmarked
+
+DIGEST_BYTES = 20
+_TYPE_NUMBERS = {"string": 0, "list": 1, "set": 2, "zset": 3, "hash": 4, "stream": 6}
+_EXPIRE = b"!!expire!!"
+
+
+def value_digest(record: Record) -> bytes | None:
+    """Return what DEBUG DIGEST-VALUE answers for a key, 20 bytes; None for a module's value, whose module alone can tell, and an array's."""
+    if record.type not in _TYPE_NUMBERS:
+        return None
+    digest, value = _mixed(0, _TYPE_NUMBERS[record.type].to_bytes(4, "big")), record.value
+    if record.type == "string":
+        digest = _mixed(digest, value)
+    elif record.type == "stream":
+        digest = _in_order(digest, _stream_words(value))
+    elif record.type == "list":
+        digest = _in_order(digest, value)
+    else:
+        for element in value:
+            digest ^= _element(element)
+    digest ^= _hash(_EXPIRE) if record.expire_at_ms >= 0 else 0
+    return digest.to_bytes(DIGEST_BYTES, "big")
+
+
+def _element(element: Any) -> int:
+    """The digest of one element of a set, a sorted set or a hash."""
+    if isinstance(element, bytes):
+        return _hash(element)
+    if isinstance(element, Field):
+        digest = _mixed(_mixed(0, element.name), element.value)
+    else:
+        member, score = element
+        digest = _mixed(_mixed(0, member), _score_text(score).encode())
+    return _hash(digest.to_bytes(DIGEST_BYTES, "big"))
 
 
 def _score_text(score: float) -> str:
@@ -21,52 +55,11 @@ def _score_text(score: float) -> str:
     return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
-DIGEST_BYTES = 20
-_TYPE_NUMBERS = {"string": 0, "list": 1, "set": 2, "zset": 3, "hash": 4, "module": 5, "stream": 6}
-_EXPIRE = b"!!expire!!"
-
-
-def value_digest(record: Record) -> bytes | None:
-    """Return what DEBUG DIGEST-VALUE answers for a key, 20 bytes; None for a module's value, whose module alone can tell, and an array's."""
-    digest = _value_digest(record)
-    return None if digest is None else digest.to_bytes(DIGEST_BYTES, "big")
-
-
-def _value_digest(record: Record) -> int | None:
-    value = record.value
-    if record.type not in _TYPE_NUMBERS:  # an array: Redis 8.8 was not asked
-        return None
-    digest = _mixed(0, _TYPE_NUMBERS[record.type].to_bytes(4, "big"))
-    if isinstance(value, bytes):
-        digest = _mixed(digest, value)
-    elif isinstance(value, ModuleValue):
-        return None
-    elif isinstance(value, StreamValue):
-        digest = _in_order(digest, _stream_words(value))
-    elif record.type == "list":
-        digest = _in_order(digest, value)  # type: ignore[arg-type]  # the type says what the value is
-    else:
-        for element in value:  # type: ignore[attr-defined]
-            digest ^= _element(element)
-    return digest ^ _hash(_EXPIRE) if record.expire_at_ms >= 0 else digest
-
-
-def _element(element: object) -> int:
-    """The digest of one element of a set, a sorted set or a hash."""
-    if isinstance(element, bytes):
-        return _hash(element)
-    if isinstance(element, Field):
-        digest = _mixed(_mixed(0, element.name), element.value)
-    else:
-        member, score = cast("tuple[bytes, float]", element)
-        digest = _mixed(_mixed(0, member), _score_text(score).encode())
-    return _hash(digest.to_bytes(DIGEST_BYTES, "big"))
-
-
-def _stream_words(stream: StreamValue) -> Iterable[bytes]:
-    for entry in stream.entries:
-        yield b"%d.%d" % entry.id
-        yield from entry.words
+def _stream_words(stream: dict[str, Any]) -> Iterable[bytes]:
+    for entry in stream["entries"]:
+        yield entry["id"].replace("-", ".").encode()
+        for pair in entry["fields"]:
+            yield from map(unmarked, pair)
 
 
 def _in_order(digest: int, words: Iterable[bytes]) -> int:

@@ -20,7 +20,7 @@ from tests.benches.program import slotscope
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
 from tests.builders.debug_digest import value_digest
-from tests.builders.rdb_writing import read_rows as rows_of_dump
+from tests.builders.rdb_values import read_rows as rows_of_dump
 from tests.builders.rebalance_tables import node_id, write_snapshot
 from tests.conftest import DATA
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from cluster_core.aof.keyspace import Keyspace, LiveKey
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.kernels.aof.walker import batch_of_live
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.rdb.values import decode_record
+from cluster_core.rdb.export import ValueWriter
+from cluster_core.rdb.grammar import ARRAY
+from cluster_core.rdb.value_state import RESP
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.files import read_pieces
 from slotscope.sources.keys.unread_facts import rest_of
-from slotscope.sources.rdb.files import RangeReader, RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.values.part import local_file, mapped_bytes
 
 BATCH_KEYS = 65_536
 _PIECE_BYTES = 1 << 20
@@ -84,20 +89,15 @@ class AofStateReader:
     def _add_base(self, path: str) -> int:
         """Add the keys of the dump that a file begins with; return where its commands begin."""
         reader = RdbUnitReader(RdbUnit(path, 0), check_crc=False)
-        records = RangeReader(path)
-        try:
-            for batch in reader:
-                dialect = reader.skimmer.head.dialect
-                for db, offset, size in zip(
-                    batch.db.tolist(), batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True
-                ):
-                    record = decode_record(records.read(offset, size), dialect, source=path, offset=offset)
-                    if record.type == "array":
-                        reason = "an array of Redis 8.8 in a log's base is not replayed (--no-replay reads the rest)"
-                        raise DecodeError(reason, offset=offset, source=path)
-                    self.keyspace.add_record(db, record)
-        finally:
-            records.close()
+        with local_file(path) as local:
+            data = mapped_bytes(local)
+        for batch in reader:
+            arrays = np.flatnonzero(batch.type == ARRAY)
+            if len(arrays):
+                reason = "an array of Redis 8.8 in a log's base is not replayed (--no-replay reads the rest)"
+                raise DecodeError(reason, offset=int(batch.offset[arrays[0]]), source=path)
+            writer = ValueWriter(reader.skimmer.head, RESP, source=path)
+            self.keyspace.add_base(writer.pieces(data, batch, np.arange(len(batch))))
         self._note_time(reader.taken_at_ms)
         head = reader.head
         self.head = f"{head.dialect} {head.version}" if head else ""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import ProtocolError
-from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.strings import length_at
-from cluster_core.rdb.values import decode_record
 from cluster_core.rdb.writer import RdbWriter, Target, length_bytes, target_of_dump
-from tests.builders.rdb_rows import batches_of
+from tests.builders.rdb_values import read_rows
 
 DUMPED = b"\x00\x05hello"
 
@@ -25,9 +23,7 @@ def test_a_dumped_value_is_a_record_of_a_file():
     payload = DUMPED + b"\x0b\x00" + bytes(8)
     writer = RdbWriter(target_of_dump(payload))
     file = writer.head() + writer.database(0) + writer.dumped(b"greeting", payload, 77) + writer.end()
-    (batch,) = batches_of(RdbSkimmer("file"), file)
-    begin = int(batch.offset[0])
-    record = decode_record(file[begin : begin + int(batch.serialized_bytes[0])], "REDIS")
+    ((_, record),) = read_rows(file)[1]
 
     assert (record.key, record.type, record.value, record.expire_at_ms) == (b"greeting", "string", b"hello", 77)
 
