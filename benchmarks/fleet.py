@@ -91,7 +91,7 @@ def _put(landing: Path, clusters: int, name: str, raw: bytes) -> None:
 
 
 def _files(count: int) -> list[tuple[str, bytes]]:
-    """Name and bytes of each file of one cluster."""
+    """Name and bytes of each file of one cluster; packets after the last one are dropped."""
     messages = MESSAGES_A_SECOND * SECONDS * count
     packets = NODES * (NODES - 1) * 3 + 2 * messages
     step_ns = SECONDS * count * _SECOND // packets
@@ -100,7 +100,8 @@ def _files(count: int) -> list[tuple[str, bytes]]:
     for number, packet in enumerate(bus_packets(messages, NODES, SECONDS * count * _SECOND // messages)):
         at_ns = number * step_ns
         record = struct.pack("<IIII", *divmod(START_NS + at_ns, _SECOND), len(packet), len(packet)) + packet
-        records[min(count - 1, at_ns // (SECONDS * _SECOND))].append(record)
+        if at_ns < SECONDS * count * _SECOND:
+            records[at_ns // (SECONDS * _SECOND)].append(record)
     edges_ns = [START_NS + number * SECONDS * _SECOND for number in range(count + 1)]
     return [
         (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(found), 1))

@@ -150,6 +150,31 @@ def test_in_how_many_runs_files_are_read_changes_no_row(tmp_path, seed) -> None:
 
 
 @pytest.mark.long
+def test_files_in_any_order_of_arrival_within_the_lateness_give_the_same_rows(tmp_path) -> None:
+    """The watermark leads the lateness once all points have delivered; a file that is missing holds it back."""
+    files = landing_files(tmp_path, seconds=2, packets_max=PACKETS)
+    whole = in_runs(files, [len(files)])
+    jitter = random.Random(5)
+    arrivals = sorted(files, key=lambda file: file.ended_ns + jitter.random() * 1.5 * SECOND)
+    folded: Fold | None = None
+    leads_ns = []
+
+    for at in range(0, len(arrivals), 3):
+        for file in arrivals[at : at + 3]:
+            file.put()
+        paths = [file.path for file in arrivals[at : at + 3]]
+        folded = fold_recorded(paths, folded, **OPTIONS | {"lateness_ns": 4 * SECOND})
+        newest_ns = max(file.ended_ns for file in arrivals[: at + 3])
+        leads_ns.append(folded.facts["watermark_ns"] - (newest_ns - 4 * SECOND))
+
+    assert folded is not None
+    assert rows(folded) == rows(whole)
+    assert folded.facts["left_out"] == []
+    assert min(leads_ns) < 1000
+    assert SECOND // 2 < max(leads_ns) < 4 * SECOND
+
+
+@pytest.mark.long
 def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS, ahead_s={1: 3600.25, 3: -7200.5})
 

@@ -281,7 +281,9 @@ class CaptureTask:
             to_come += [file for file in ends if is_lost[file]]
         self._late += [Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns) for file in to_come]
         files = [file for file in self._recorded if file.place.kind is Kind.BUS]
-        return PointSeries(files, self._turns, ahead_ns, newest_ns=newest_ns, lateness_ns=options.lateness_ns)
+        before_ns = self._turns.watermark_ns
+        self._turns.reach(self._recorded, ahead_ns, newest_ns, options.lateness_ns)
+        return PointSeries(files, self._turns, ahead_ns, before_ns)
 
     def _recorded_by_now(self) -> tuple[list[RecordedInput], list[RecordedInput]]:
         """The files that can have been recorded by now, and those of a time to come, which would make all others late for good.

@@ -1,9 +1,9 @@
 """Captures of many points, in one order of time, as far as it is certain: the one way from files to packets.
 
-Files that a user names are all there, and final.  Files of a landing come when they come: each point ends its own ones at its own moments.  What is older than the newest recorded
-moment less the *lateness* has its turn and is final; packets after that are put aside, in memory and in the state compressed,
-and told for the time being.  A packet that comes with a later run although its turn has passed is late: it is counted and left out.  The order
-is a function of the files (`cluster_core.kernels.bus.packet_order`), so it does not matter in how many runs they are read.
+Files that a user names are all there, and final.  Each point of a landing finishes its files at its own times.  The watermark is the time up to which every known point has delivered its files,
+or the newest recorded time minus the *lateness* if that is later (`Turns.reach`).  Packets up to the watermark are final.  Later ones are kept,
+in memory and compressed in the state, and their rows are replaced by the next run.  A packet that arrives below the watermark is late: it is counted
+and left out.  The order is a function of the files (`cluster_core.kernels.bus.packet_order`), so the number of runs changes no row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.packet import CaptureProblem
-from cluster_core.formats.landing import RecordedPlace, read_path
+from cluster_core.formats.landing import Kind, RecordedPlace, read_path
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
@@ -47,6 +47,12 @@ WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
 """What is read at a time, of all files together and of one."""
 READERS: Final = min(4, os.cpu_count() or 1)
 """Threads that inflate files and find their packets."""
+SPLICE_NS: Final = 1_000_000_000
+"""Longest pause between two consecutive files of a point; a longer one means that a file is still to come."""
+MARGIN_NS: Final = {Kind.BUS: 1_000_000, Kind.POLLS: 5_000_000_000}
+"""How much before the end of a point's files its packets and polls may be that its next file holds."""
+SILENT_NS: Final = 600_000_000_000
+"""A point without files for longer no longer holds the watermark back."""
 SOURCES_KEPT: Final = 10_000
 """Names of files that a message that ends later may still belong to."""
 _LAST: Final = (1 << 63) - 1
@@ -111,18 +117,66 @@ def recorded_inputs(files: Iterable[tuple[str, int]]) -> list[RecordedInput]:
 
 @dataclass(slots=True)
 class Turns:
-    """What is kept from run to run: up to when all had its turn, the newest recorded moment, packets that wait, files by number."""
+    """What is kept from run to run: the watermark, the newest recorded time, waiting packets, files by number, and which times of each point
+    have arrived.
+    """
 
     watermark_ns: int = 0
     newest_ns: int = 0
     waiting: list[bytes] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
     count: int = 0
+    first_ns: int = 0
+    arrived: dict[tuple[str, Kind], list[tuple[int, int]]] = field(default_factory=dict)
+    """Start and end of the files of each point and kind, joined where they are consecutive, from the watermark on."""
 
     def kept(self) -> tuple[Any, ...]:
         """As plain values."""
         sources = dict(list(self.sources.items())[-SOURCES_KEPT:])
-        return self.watermark_ns, self.newest_ns, self.waiting, sources, self.count
+        return self.watermark_ns, self.newest_ns, self.waiting, sources, self.count, self.first_ns, self.arrived
+
+    def reach(self, files: Iterable[RecordedInput], ahead_ns: dict[str, int], newest_ns: int, lateness_ns: int) -> None:
+        """Raise the watermark for the new *files* of all kinds; the clocks of points are *ahead_ns*.
+
+        Points are known when the landing is older than the lateness.  Logs arrive at any time, so with them, and while a clock
+        is unknown, only the lateness counts.
+        """
+        self.newest_ns = max(self.newest_ns, newest_ns)
+        settled_ns = self.newest_ns - lateness_ns
+        can_lead = True
+        for file in files:
+            kind, named = file.place.kind, file.place.file
+            behind_ns = ahead_ns.get(file.series, 0)
+            span = named.from_ns - behind_ns, (named.to_ns or named.from_ns) - behind_ns
+            self.first_ns = min(self.first_ns or span[0], span[0])
+            if kind in MARGIN_NS or kind is Kind.LOGS:
+                self.arrived.setdefault((file.series, kind), []).append(span)
+        complete_ns, least_ns = self.newest_ns, max(self.watermark_ns, settled_ns)
+        for (series, kind), spans in list(self.arrived.items()):
+            joined = _joined(spans, least_ns)
+            if joined[-1][1] < self.newest_ns - SILENT_NS:
+                del self.arrived[series, kind]
+                continue
+            self.arrived[series, kind] = joined
+            can_lead = can_lead and (kind is Kind.POLLS or (kind is Kind.BUS and series in ahead_ns))
+            start_ns, end_ns = joined[0]
+            complete_ns = min(complete_ns, end_ns - MARGIN_NS.get(kind, 0) if start_ns <= least_ns + SPLICE_NS else 0)
+        if can_lead and settled_ns >= self.first_ns:
+            settled_ns = max(settled_ns, complete_ns)
+        self.watermark_ns = max(self.watermark_ns, settled_ns)
+
+
+def _joined(spans: Iterable[tuple[int, int]], least_ns: int) -> list[tuple[int, int]]:
+    """*spans* in order, those without a pause as one; of those that end before *least_ns* at most the last."""
+    found: list[tuple[int, int]] = []
+    for start_ns, end_ns in sorted(spans):
+        if found and start_ns <= found[-1][1] + SPLICE_NS:
+            found[-1] = found[-1][0], max(found[-1][1], end_ns)
+        elif found and found[-1][1] < least_ns:
+            found[-1] = start_ns, end_ns
+        else:
+            found.append((start_ns, end_ns))
+    return found
 
 
 class _Stream:
@@ -220,25 +274,17 @@ class _Stream:
 class PointSeries:
     """The captures of one run; *ahead_ns* says how far the clock of a series is ahead.
 
-    Of a landing *newest_ns* is the newest moment that any file tells of, and what is older than *lateness_ns* before it is final.
+    Of a landing, whose *turns* have reached the watermark of the run, packets up to *before_ns* were final before.
     """
 
     def __init__(
-        self,
-        files: Sequence[PointFile],
-        turns: Turns,
-        ahead_ns: dict[str, int],
-        *,
-        newest_ns: int | None = None,
-        lateness_ns: int = LATENESS_NS,
+        self, files: Sequence[PointFile], turns: Turns, ahead_ns: dict[str, int], before_ns: int | None = None
     ) -> None:
         self.turns = turns
         self.late: list[Late] = []
         self.before_ns, self._final_ns = -1, _LAST
-        if newest_ns is not None:
-            self.before_ns = turns.watermark_ns
-            turns.newest_ns = max(turns.newest_ns, newest_ns)
-            turns.watermark_ns = self._final_ns = max(turns.watermark_ns, turns.newest_ns - lateness_ns)
+        if before_ns is not None:
+            self.before_ns, self._final_ns = before_ns, turns.watermark_ns
         self._problems: list[Row] = []
         self._ahead_ns = ahead_ns
         self._files = sorted(files, key=lambda one: (self._from_ns(one), one.series, one.path))
