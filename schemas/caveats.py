@@ -42,8 +42,6 @@ class Code(StrEnum):
     LOG_DAMAGED = "log_damaged"
     """An append-only log is damaged; keys are those before the damage."""
     # of plans
-    NOT_BALANCED = "not-balanced"
-    """A resource that was not balanced becomes uneven; add it to --resources."""
     FOREIGN_LOAD = "foreign-keys"
     """Keys on nodes that do not own their slots; they are not counted."""
     MEMORY_MODEL = "memory-model"
@@ -74,10 +72,6 @@ class Code(StrEnum):
     """A soft goal may stay above its limit."""
     NO_ROOM = "no-room"
     """Slots stay because no master has room for two copies; plan again after this plan."""
-    ZONE_MAJORITY = "zone-majority"
-    """One zone holds the majority of masters; without it no failover succeeds."""
-    ZONE_COPIES = "zone-copies"
-    """Masters have no replica in another zone."""
     ABOVE_CAPACITY = "above-capacity"
     """A master is above its capacity."""
     # of replays

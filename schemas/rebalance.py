@@ -82,11 +82,6 @@ REBALANCE_PLANS = Table(
             required("state_hash", TEXT, "digest of owners and config epochs at planning"),
             required("bad_records", LONG, "unreadable records of its inputs"),
             required("document", TEXT, "JSON for checking and execution"),
-            _optional_by_resource(
-                "watched_before", "heaviest master over its fair share before, of resources that were not balanced"
-            ),
-            _optional_by_resource("watched_after", "the same afterwards"),
-            _optional_by_resource("watched_limits", "limits that would apply if balanced"),
             optional(
                 "memory_error",
                 DOUBLE,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.conflict import Conflict
 from cluster_core.rebalance.goal.limits import excess, keeps, kept, must_drain, overload
-from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, validate
+from cluster_core.rebalance.goal.problem import Number, Scaled
 from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad, count_ranges
 from cluster_core.rebalance.prices import FREE, Prices, least_moved, whole_prices
@@ -123,31 +122,3 @@ def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fract
             if targets.fair[n][r]:
                 worst[r] = max(worst[r], load / targets.fair[n][r])
     return worst
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The loads in whole units, what every master might hold of them, and the heaviest master before and after."""
-
-    scaled: Scaled
-    targets: Targets
-    reach: tuple[WorstLoad, ...]
-
-
-def watch(
-    problem: Problem,
-    loads: Mapping[str, Sequence[Number]],
-    tolerance: Mapping[str, Number],
-    owners_after: Sequence[str],
-) -> Watched | None:
-    """Return what moving from the owners of *problem* to *owners_after* does to *loads*, one number a slot; None for no loads.
-
-    Shares, floors and limits are those that they would have if they were balanced.
-    """
-    if not loads:
-        return None
-    masters = [replace(master, capacity={}) for master in problem.masters]
-    like: dict[str, Any] = {"loads": loads, "masters": masters, "cost": next(iter(loads)), "tolerance": tolerance}
-    scaled = validate(replace(problem, **like, zone_share_max=None, gain_min=0, soft=()))
-    targets = find_targets(scaled)
-    return Watched(scaled, targets, reach_of(scaled, targets, scaled.places(owners_after)))

@@ -30,9 +30,6 @@ class LoadRow(NamedTuple):
     zone: Annotated[str, "zone or rack; empty if none was given"]
     role: Annotated[str, "stays, added, drained or excluded"]
     resource: Annotated[str, "what is measured"]
-    balanced: Annotated[
-        bool | None, "whether the plan balances it; false: its fair share and limit are what they would be"
-    ]
     before: Annotated[float, "load before"]
     after: Annotated[float, "load afterwards"]
     fair: Annotated[float, "its fair share; 0 for a drained or excluded master"]

@@ -155,12 +155,12 @@ GROUP BY snapshot_before, snapshot_after, snapshots_apart, prefix, depth
         "Promised and measured balance of each plan by resource, with its cost.",
         ("rebalance_plans", "rebalance_load", "plan_audits"),
         {
-            **dict.fromkeys(("plan_id", "created_at", "snapshot_id", "verdict", "resource", "balanced"), ""),
+            **dict.fromkeys(("plan_id", "created_at", "snapshot_id", "verdict", "resource"), ""),
             "over_fair_before": "heaviest master over its fair share before",
             "over_fair_promised": "heaviest master over its fair share afterwards, as planned",
             "over_fair_measured": "heaviest master over its fair share afterwards, as measured by plan audit; null without an audit",
             "kept": "",
-            "audited_by": "source of the audit: cluster HOST:PORT or snapshot NAME; null without an audit",
+            "audited_by": "source of the audit: cluster HOST:PORT; null without an audit",
             **dict.fromkeys(
                 ("cost", "moved_bytes", "lower_bound_bytes", "moved_slots", "ranges_before", "ranges_after"), ""
             ),
@@ -168,14 +168,14 @@ GROUP BY snapshot_before, snapshot_after, snapshots_apart, prefix, depth
         },
         """
 SELECT
-  plans.plan_id, plans.created_at, plans.snapshot_id, plans.verdict, loads.resource, loads.balanced,
+  plans.plan_id, plans.created_at, plans.snapshot_id, plans.verdict, loads.resource,
   loads.over_fair_before, loads.over_fair_promised, audits.measured AS over_fair_measured, audits.kept, audits.source AS audited_by,
   plans.cost, plans.moved_bytes, plans.lower_bound_bytes, plans.moved_slots, plans.ranges_before, plans.ranges_after,
   plans.estimated_s, plans.partial
 FROM rebalance_plans AS plans
 JOIN (
   SELECT
-    plan_id, resource, max(balanced) AS balanced, max(before / nullif(fair, 0)) AS over_fair_before,
+    plan_id, resource, max(before / nullif(fair, 0)) AS over_fair_before,
     max(after / nullif(fair, 0)) AS over_fair_promised
   FROM rebalance_load GROUP BY plan_id, resource
 ) AS loads ON loads.plan_id = plans.plan_id

@@ -21,7 +21,7 @@ MADE_MS = 1_790_000_000_000
 RESOURCES = (("serialized_bytes", 5_000_000_000), ("keys", 20_000_000), ("ops", 400_000))
 """What is balanced, with its fair share."""
 UNKNOWN: dict[str, Any] = {
-    **dict.fromkeys(("asked", "warnings", "watched"), ()),
+    **dict.fromkeys(("asked", "warnings"), ()),
     **dict.fromkeys(("by_hand_s", "memory_error", "key_by_key")),
     "gain_min": 0.0, "bad_records": 0, "is_partial": False,
 }  # fmt: skip
@@ -40,7 +40,7 @@ def changed(row: Changed, **columns: Any) -> Changed:
 
 def reach(resource: str, before: float, after: float, limit: float, floor: float = 1.0) -> Row:
     """A balanced resource."""
-    return Row(resource=resource, tolerance=0.02, before=before, after=after, limit=limit, floor=floor, balanced=True)
+    return Row(resource=resource, tolerance=0.02, before=before, after=after, limit=limit, floor=floor)
 
 
 def curve(number: int, choice: str | None, moved: int, over: float | None, ranges: int, slots: int) -> Row:

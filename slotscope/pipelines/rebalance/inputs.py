@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -103,14 +103,12 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The problem that goals pose for *inputs*, its masters, loads that are not balanced (*others*), and warnings."""
+    """The problem that goals pose for *inputs*, its masters, and warnings."""
 
     inputs: Inputs
     problem: Problem
     nodes: list[PlannedNode]
     jobs_max: int
-    others: dict[str, list[float]]
-    other_tolerance: dict[str, float]
     warnings: list[Caveat]
 
 
@@ -160,8 +158,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     capped = sorted({name for capacity in limits for name in capacity})
     resources = _resources(goal, loads, inputs.memory, capped)
     cost = _cost(goal, resources)
-    others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
-    tolerance, soft = read_goals(goal, placement, resources, others, capped)
+    tolerance, soft = read_goals(goal, placement, resources, capped)
     error = (inputs.memory_error or 0.0) if "memory_bytes" in resources else 0.0
     raised = _fit_tolerance(goal, placement, tolerance, error, inputs.all_keys_s)
     memory_tolerance = tolerance["memory_bytes"] if "memory_bytes" in resources else 0.0
@@ -169,9 +166,9 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
-        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
+        tolerance=tolerance, pinned=placement.pinned,
         headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_budget(goal.bytes_budget, "--bytes-budget"),
-        soft=[name for name in soft if name in resources],
+        soft=soft,
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
     )  # fmt: skip
@@ -179,9 +176,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         *raised, *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
-    return Found(
-        inputs, problem, nodes, goal.jobs, others, {name: tolerance[name] for name in others}, warnings
-    )  # fmt: skip
+    return Found(inputs, problem, nodes, goal.jobs, warnings)
 
 
 def _refusal(unread: Unread) -> str:
@@ -264,14 +259,12 @@ def _cost(goal: GoalOptions, resources: Sequence[str]) -> str:
 
 
 def read_goals(
-    goal: GoalOptions, placement: Placement, balanced: Sequence[str], watched: Iterable[str], capped: Sequence[str]
-) -> tuple[dict[str, float], list[str]]:  # fmt: skip
-    """Return the tolerance of every resource, *balanced* or only *watched*, and the soft goals, the most important first: from the command
-    line, else from the file.
+    goal: GoalOptions, placement: Placement, resources: Sequence[str], capped: Sequence[str]
+) -> tuple[dict[str, float], list[str]]:
+    """Return the tolerance of every resource and the soft goals, the most important first: from the command line, else from the file.
 
     Keys beside a resource of size are soft at `KEYS_TOLERANCE`, unless they have a capacity or a tolerance of their own.
     """
-    resources = [*balanced, *watched]
     general, own = _tolerances(goal, placement)
     tolerance = dict.fromkeys(resources, TOLERANCE if general is None else general)
     for name, (word, _) in own.items():
@@ -280,7 +273,7 @@ def read_goals(
     strange = next((name for name in placement.goals if name not in resources), None)
     if strange is not None:
         raise placement.located.fault(("goals", strange), f"{strange} is not balanced; {', '.join(resources)} are")
-    loose = "keys" in balanced and "keys" not in {*own, *capped} and any(name in balanced for name in SIZES)
+    loose = "keys" in resources and "keys" not in {*own, *capped} and any(name in resources for name in SIZES)
     if loose:
         tolerance["keys"] = max(tolerance["keys"], KEYS_TOLERANCE)
     said = {name: one.soft for name, one in placement.goals.items() if one.soft is not None}

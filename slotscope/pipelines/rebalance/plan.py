@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
@@ -16,7 +15,6 @@ from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.ordering import Batch, Room, order_moves
-from cluster_core.rebalance.outcome import Watched, watch
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
@@ -25,7 +23,6 @@ from slotscope.runtime.progress import progress
 
 BYTES = ("serialized_bytes", "memory_bytes")
 """Resources that determine the time of a move; the first known one counts."""
-NO_LOADS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,6 @@ class MadePlan:
     document: str
     slots: list[SlotRow]
     targets: Targets
-    watched: Watched | None = None
 
     def created_first(self, at_ms: int | None) -> MadePlan:
         """Return the plan with the time *at_ms* of an earlier run that made the same plan (None: there is none)."""
@@ -58,12 +54,10 @@ def make_plan(
     created_at_ms: int,
     join_ranges: bool = False,
     unread: Unread = WHOLE,
-    others: Mapping[str, Sequence[float]] = NO_LOADS,
-    other_tolerance: Mapping[str, float] = NO_LOADS,
 ) -> MadePlan:
     """Return the plan for *problem* with its batches; PlanError for bad or impossible input.
 
-    *unread* are the inputs that could not be read in full; *others* are known loads that are not balanced.
+    *unread* are the inputs that could not be read in full.
     """
     scaled = validate(problem)
     targets = find_targets(scaled)
@@ -80,8 +74,7 @@ def make_plan(
     stored = StoredPlan(
         plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, created_at_ms, unread
     )
-    watched = watch(problem, others, other_tolerance, found.owners_after)
-    return MadePlan(stored, scaled, document, slots, targets, watched)
+    return MadePlan(stored, scaled, document, slots, targets)
 
 
 def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max: int) -> tuple[Plan, list[Batch]]:

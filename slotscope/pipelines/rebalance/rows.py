@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.load.sampling import Part, parts_of_slots
-from cluster_core.rebalance.goal.problem import Scaled, exact
-from cluster_core.rebalance.goal.targets import Targets, rehost
+from cluster_core.rebalance.goal.problem import exact
+from cluster_core.rebalance.goal.targets import rehost
 from cluster_core.rebalance.plan import Plan, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow
@@ -26,7 +26,6 @@ from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.sources.keys.text import key_text
-from slotscope.transforms.plan_warnings import find_not_balanced, find_zones, replica_zones
 from slotscope.transforms.snapshot_warnings import find_partial
 
 PARTS_LISTED = 5
@@ -54,23 +53,13 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     made = make_plan(
         found.problem, found.nodes, snapshot_id=inputs.snapshot_id, jobs_max=found.jobs_max,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
-        unread=inputs.unread, others=found.others, other_tolerance=found.other_tolerance,
+        unread=inputs.unread,
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
     inputs.write(root)
     heavy_slots = {heavy.slot for heavy in made.stored.plan.heavy}
     parts = measured_parts(inputs.parts, heavy_slots) or heavy_parts(root, inputs.snapshot_id, heavy_slots)
-    warnings = [
-        *find_partial(inputs.unread),
-        *found.warnings,
-        *find_not_balanced(made.watched, list(found.problem.loads)),
-        *find_zones(
-            found.problem,
-            made.stored.plan,
-            {node.id: node.address for node in found.nodes},
-            replica_zones(inputs.topology),
-        ),
-    ]
+    warnings = [*find_partial(inputs.unread), *found.warnings]
     write_plan(
         root, made, parts=parts, bad_records=inputs.unread.whole.bad_records, warnings=warnings,
         memory_error=inputs.memory_error,
@@ -112,7 +101,6 @@ def write_plan(
 def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> Row:
     stored, plan = made.stored, made.stored.plan
     tolerance = made.scaled.tolerance
-    watched = made.watched.reach if made.watched is not None else ()
     return {
         "snapshot_id": stored.snapshot_id,
         "created_at": datetime.fromtimestamp(stored.created_at_ms / 1000, UTC),
@@ -137,9 +125,6 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
         "bad_records": bad_records,
         "document": made.document,
         "warnings": [dict(zip(Caveat._fields, warning.columns(), strict=True)) for warning in warnings],
-        "watched_before": {reach.resource: float(reach.before) for reach in watched},
-        "watched_after": {reach.resource: float(reach.after) for reach in watched},
-        "watched_limits": {reach.resource: float(reach.limit) for reach in watched},
     }
 
 
@@ -162,15 +147,9 @@ def _move_rows(made: MadePlan) -> list[MoveRow]:
 
 
 def _load_rows(made: MadePlan) -> list[LoadRow]:
-    watched = made.watched
-    others = [] if watched is None else _loads_of(made, watched.scaled, watched.targets, is_balanced=False)
-    return [*_loads_of(made, made.scaled, made.targets, is_balanced=True), *others]
-
-
-def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[LoadRow]:
-    stored = made.stored
+    stored, scaled = made.stored, made.scaled
     after = scaled.places(stored.plan.owners_after)
-    targets = rehost(scaled, targets, after)
+    targets = rehost(scaled, made.targets, after)
     sums = scaled.totals(scaled.owner), scaled.totals(after)
     slots = [_held(owner, len(scaled.masters)) for owner in (scaled.owner, after)]
     rows = []
@@ -186,7 +165,6 @@ def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: 
                     zone=node.zone,
                     role=role,
                     resource=name,
-                    balanced=is_balanced,
                     before=sums[0][n][r] / unit,
                     after=sums[1][n][r] / unit,
                     fair=float(targets.fair[n][r] / unit),

@@ -143,12 +143,12 @@ def _balance(report: RebalanceReport) -> Section:
         Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
         Column("Before", Format.RATIO, lambda one: Cell(one.before, note=_most(report, one, is_after=False), style="alarm" if one.before > one.limit else "")),
         Column("After", Format.RATIO, lambda one: Cell(one.after, note=_most(report, one, is_after=True), style="alarm" if one.after > one.limit * (1 + say.ROUNDING) else "strong")),
-        Column("Limit", Format.RATIO, lambda one: one.limit if one.balanced else None),
-        Column("Lowest possible", Format.RATIO, lambda one: one.floor if one.balanced else None, on=Place.PAGE),
+        Column("Limit", Format.RATIO, "limit"),
+        Column("Lowest possible", Format.RATIO, "floor", on=Place.PAGE),
         Column("Tolerance", Format.TEXT, _tolerance),
     ]  # fmt: skip
     caption = "Load of the heaviest master over its fair share. Raised: one slot is larger than the tolerance allows."
-    table = Table("balance-table", caption, columns, [*report.reaches, *report.watched])
+    table = Table("balance-table", caption, columns, report.reaches)
     return Section("balance", "Balance", [table], about="heaviest master over its fair share")
 
 
@@ -159,11 +159,7 @@ def _most(report: RebalanceReport, reach: Row, *, is_after: bool) -> str:
 
 
 def _tolerance(reach: Row) -> str:
-    return (
-        f"{say.share_text(reach.tolerance)}{' (raised)' if is_relaxed(reach) else ''}"
-        if reach.balanced
-        else "not balanced"
-    )
+    return f"{say.share_text(reach.tolerance)}{' (raised)' if is_relaxed(reach) else ''}"
 
 
 def _masters(report: RebalanceReport) -> Section:

@@ -9,7 +9,7 @@ from slotscope.reports.records import Row
 class RebalanceReport(Row):
     """A row of gold/rebalance_plans with the rows of its other tables.
 
-    *reaches* and *watched* are the resources, balanced or not: the heaviest master over its fair share *before* and *after*, the *limit*, the
+    *reaches* are the resources: the heaviest master over its fair share *before* and *after*, the *limit*, the
     proven *floor*.  *nodes* have *shares* by resource (gold/rebalance_load).  *transfers* are the moves of one batch, source and target.
     *asked* has the node and the access options of `rebalance`.  *by_hand_s* is the estimated time key by key, *key_by_key* whether the servers
     move slots so (None if unknown).

@@ -39,7 +39,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         is_partial=bool(stored.unread),
         warnings=[*warnings, *limit_warnings(stored)],
         reaches=[_reach(row, reach.resource) for reach in plan.reach if reach.resource in known],
-        watched=[_watched(row, name) for name in sorted(row.get("watched_after") or {})],
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, stored.plan_id)),
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, stored.plan_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, stored.plan_id)),
@@ -56,15 +55,7 @@ def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
 def _reach(row: Mapping[str, Any], name: str) -> Row:
     return Row(
         resource=name, tolerance=row["tolerance"].get(name, 0.0), before=row["max_over_mean_before"][name],
-        after=row["max_over_mean_after"][name], limit=row["limits"][name], floor=row["floors"].get(name, 1.0), balanced=True,
-    )  # fmt: skip
-
-
-def _watched(row: Mapping[str, Any], name: str) -> Row:
-    """Return a known load that was not balanced."""
-    return Row(
-        resource=name, tolerance=0.0, before=row["watched_before"][name], after=row["watched_after"][name],
-        limit=row["watched_limits"][name], floor=1.0, balanced=False,
+        after=row["max_over_mean_after"][name], limit=row["limits"][name], floor=row["floors"].get(name, 1.0),
     )  # fmt: skip
 
 

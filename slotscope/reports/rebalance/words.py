@@ -80,14 +80,13 @@ def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
 
 
 def headline(report: RebalanceReport) -> str:
-    """Return the verdict in a sentence, with its limits: unread inputs, resources that are not balanced."""
+    """Return the verdict in a sentence, with its limits: unread inputs, soft goals given up."""
     return " ".join([_verdict(report), *caveats(report)])
 
 
 def caveats(report: RebalanceReport) -> list[str]:
     """Return the limits of the verdict, a sentence each."""
-    over = [*_given_up(report), *(reach for reach in report.watched if reach.after > reach.limit)]
-    held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
+    held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in _given_up(report))
     return [
         *(["Not balanced: " + held + "."] if held else []),
         *(["Partial: what could not be read is in none of these figures."] if report.is_partial else []),

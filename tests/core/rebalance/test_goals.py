@@ -16,7 +16,6 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance import Master, Problem, check_plan, make_plan
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.outcome import watch
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
@@ -109,15 +108,6 @@ def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves
     assert (found.verdict, found.given_up) == (PlanVerdict.MOVE, ("keys",))
     assert check_plan(given, found) == []
     assert again.moves == ()
-
-
-def test_loads_that_are_only_watched_have_no_soft_goals() -> None:
-    """A plan with keys as a soft goal says where it leaves the operations that it does not balance."""
-    balanced = problem({"serialized_bytes": [1] * 4, "keys": [1] * 4}, "aabb", "ab", soft=["keys"])
-    watched = watch(balanced, {"ops": [4, 0, 0, 0]}, {"ops": 0.02}, "aabb")
-
-    assert watched is not None
-    assert [(reach.resource, reach.after) for reach in watched.reach] == [("ops", 2)]
 
 
 def test_even_slots_that_do_not_divide_evenly_relax_the_limit_for_all():
