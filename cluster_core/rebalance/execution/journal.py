@@ -44,11 +44,9 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The rows of earlier runs: the last intent of each slot, pending intents (without an end), receivers and givers."""
+    """The rows of earlier runs: the last intent of each slot, and pending intents (without an end)."""
 
     intents: dict[int, tuple[str, str]]
-    receivers: tuple[str, ...]
-    givers: tuple[str, ...]
     pending: dict[int, tuple[str, str]]
     left: dict[int, str] = field(default_factory=dict)
     """Where the plan left each slot that it moved: the target of the last `DONE` row."""
@@ -57,8 +55,8 @@ class Journal:
 
     @property
     def ends(self) -> set[str]:
-        """All givers and receivers."""
-        return {*self.givers, *self.receivers}
+        """The masters that gave or took slots."""
+        return {node for ends in self.intents.values() for node in ends}
 
     def holds(self, slot: int, target: str) -> bool:
         """Return whether this plan moved *slot* to its owner *target*: by a `DONE` row, or by a pending intent."""
@@ -72,8 +70,6 @@ class Journal:
 
         return Journal(
             {slot: (now(source), now(target)) for slot, (source, target) in self.intents.items()},
-            tuple(map(now, self.receivers)),
-            tuple(map(now, self.givers)),
             {slot: (now(source), now(target)) for slot, (source, target) in self.pending.items()},
             {slot: now(target) for slot, target in self.left.items()},
             self.has_ended,
@@ -89,15 +85,11 @@ def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journa
     """Return the journal of *steps*, oldest first, that follow *before*; DecodeError for bad slots."""
     intents = dict(before.intents) if before else {}
     pending = dict(before.pending) if before else {}
-    receivers = dict.fromkeys(before.receivers if before else ())
-    givers = dict.fromkeys(before.givers if before else ())
     left = dict(before.left) if before else {}
     has_ended = before.has_ended if before else True
     for step in steps:
         if step.step in (StepKind.STARTED, StepKind.FINISHED, StepKind.ROLLED_BACK):
             has_ended = step.step != StepKind.STARTED
-        if step.step == StepKind.INTENT:
-            receivers[step.target] = givers[step.source] = None
         if step.step in (StepKind.INTENT, StepKind.DONE, StepKind.CANCELLED):
             for slot in SlotSet.parse(step.slots, source="plan_steps"):
                 if step.step == StepKind.INTENT:
@@ -106,7 +98,7 @@ def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journa
                 pending.pop(slot, None)
                 if step.step == StepKind.DONE:
                     left[slot] = step.target
-    return Journal(intents, tuple(receivers), tuple(givers), pending, left, has_ended)
+    return Journal(intents, pending, left, has_ended)
 
 
 def intents_of(moves: Sequence[tuple[int, str, str, Sequence[int]]]) -> tuple[Step, ...]:

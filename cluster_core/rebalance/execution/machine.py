@@ -8,7 +8,7 @@ sources still own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -16,7 +16,7 @@ from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Clock, Steps, Wait
-from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
+from cluster_core.rebalance.execution.journal import Journal, Step, StepKind
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -24,18 +24,15 @@ from cluster_core.rebalance.execution.refusals import (
     left_alone,
     name_of,
     refusals,
-    taken_away,
     with_names,
 )
 from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot, remaining, seconds_of
 from cluster_core.rebalance.execution.run_state import (
     CALM_S,
     FailoverError,
-    Pace,
+    Run,
     Settings,
-    Stop,
     StuckError,
-    Work,
     migrate_ms,
 )
 from cluster_core.rebalance.execution.succession import Present, failover_notes, see
@@ -112,43 +109,24 @@ def _is_there(now: Situation, owners: Sequence[str]) -> bool:
     if not now.rollback:
         return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
     ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
-    return not (now.batches or ours or unsettled & now.journal.intents.keys() or taken_away(now, owners))
+    return not (now.batches or ours or unsettled & now.journal.intents.keys())
 
 
-@dataclass(slots=True)
-class Execution:
-    """One run of *stored*, forwards or backwards; *steps* is its journal, oldest row first, *path* None for the fastest."""
+class Execution(Run):
+    """One run; a failover ends it with nothing left open, and the next run continues with the promoted replica."""
 
-    stored: StoredPlan
-    steps: Sequence[Step] = ()
-    path: Path | None = None
-    settings: Settings = Settings()  # noqa: RUF009 - frozen
-    stop: Stop = Stop.NO
-    work: Work | None = None
-
-    def pause(self) -> Stop:
-        """Stop after the current step; the second call cancels it."""
-        self.stop = Stop.PAUSE if self.stop is Stop.NO else Stop.CANCEL
-        if self.work is not None:
-            self.work.stop = self.stop
-        return self.stop
+    __slots__ = ()
 
     def run(self) -> Steps[Outcome]:
-        """Yield effects, return the outcome.
-
-        A failover ends the run with nothing left open; the next run continues with the promoted replica.
-        """
-        journal = read_journal(self.steps)
+        """Yield effects, return the outcome."""
         was_replaced = ""
         for _ in range(FAILOVERS_MAX):
-            now = yield from see(self.stored, journal)
+            now = yield from see(self.stored, self.journal)
             try:
                 return (yield from self._run(now, was_replaced))
             except FailoverError:
-                work = self.work
-                assert work is not None
-                journal = work.journal.renamed(work.plan_ids)
-                again = yield from see(self.stored, journal)
+                self.journal = self.journal.renamed(self.plan_ids)
+                again = yield from see(self.stored, self.journal)
                 was_replaced = "; ".join(failover_notes(self.stored, again)) or was_replaced
         return Outcome(
             Verdict.PAUSED, (f"paused: {was_replaced}, the last of {FAILOVERS_MAX} failovers; {self._next()}",)
@@ -156,109 +134,98 @@ class Execution:
 
     def _run(self, now: Present, was_replaced: str) -> Steps[Outcome]:
         """Run once with the masters of *now*; after a failover in this run (*was_replaced*) slots are closed and none moves."""
-        journal, sight = now.journal, now.sight
-        prospect = foresee(now.stored, sight, journal, self.path, self.settings)
-        sight = prospect.sight
-        work = self.work = Work(now.stored, self.settings, prospect.path, journal, self.stop)
-        work.plan_ids = {new: old for old, new in now.replaced.items()}
-        work.before = sight
-        work.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
-        work.without = frozenset(node.id for node in now.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
-        work.migrate_ms = prospect.migrate_ms
-        notes = (*failover_notes(self.stored, now), *prospect.notes)
-        if prospect.in_place:
-            if not journal.has_ended:  # killed between the last move and its row
-                yield from work.note_arrivals(sight)
-                yield from work.note(Step(self._end()))
+        start = self.start = foresee(now.stored, now.sight, now.journal, self.path, self.settings)
+        self.journal, sight = now.journal, start.sight
+        self.plan_ids = {new: old for old, new in now.replaced.items()}
+        notes = (*failover_notes(self.stored, now), *start.notes)
+        if start.in_place:
+            if not self.journal.has_ended:  # killed between the last move and its row
+                yield from self.note_arrivals(sight)
+                yield from self.note(Step(self._end()))
             return Outcome(Verdict.IN_PLACE, (self._in_place(), *notes))
-        left = bool(by_hand.unfinished(work, sight)) and not sight.lost
-        before = replace(prospect, batches=())
-        if prospect.refusals and not was_replaced and not (left and not refusals(before)):
-            yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
-            return Outcome(Verdict.REFUSED, prospect.refusals)
+        left = bool(by_hand.unfinished(self, sight)) and not sight.lost
+        if start.refusals and not was_replaced and not (left and not refusals(replace(start, batches=()))):
+            yield from self.note(Step(StepKind.REFUSED, detail=start.refusals[0]))
+            return Outcome(Verdict.REFUSED, start.refusals)
         if not was_replaced:
             direction = "back" if self.settings.rollback else "forward"
-            yield from work.note(Step(StepKind.STARTED, detail=direction, path=prospect.path.value))
+            yield from self.note(Step(StepKind.STARTED, detail=direction, path=start.path.value))
             if notes:
-                yield from work.tell("; ".join(notes))
+                yield from self.tell("; ".join(notes))
         try:
             if was_replaced:
-                yield from work.tell(f"{was_replaced}: closing open slots")
-                yield from self._finish_earlier(work, (yield from work.look()))
-                return (yield from self._paused(work, f": {was_replaced}"))
-            return (yield from self._carry_out(work, sight, prospect.notes))
+                yield from self.tell(f"{was_replaced}: closing open slots")
+                yield from self._finish_earlier((yield from self.look()))
+                return (yield from self._paused(f": {was_replaced}"))
+            return (yield from self._carry_out(sight))
         except StuckError as error:
-            still_open = yield from by_hand.close_untouched(work)
+            still_open = yield from by_hand.close_untouched(self)
             why = "; ".join(filter(None, (was_replaced, with_names(now.stored, str(error), sight))))
             open_slots = f"slots {SlotSet(still_open)} are left open; " if still_open else ""
-            yield from work.note(Step(StepKind.PAUSED, detail=why))
-            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{open_slots}{self._next()}",))
+            return (yield from self._paused(f": {why}", open_slots))
 
-    def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
-        sight = yield from self._finish_earlier(work, sight)
-        prospect = foresee(work.stored, sight, work.journal, work.path, self.settings)
+    def _carry_out(self, sight: ClusterSight) -> Steps[Outcome]:
+        sight = yield from self._finish_earlier(sight)
+        prospect = foresee(self.start.stored, sight, self.journal, self.start.path, self.settings)
         if prospect.refusals:  # open slots come first
-            yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
+            yield from self.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
         batches = prospect.batches
-        work.expect(batches, (yield Clock()))
-        if batches and work.pace.latency_ms_max is not None:
+        self.expect(batches, (yield Clock()))
+        if batches and self.pace.latency_ms_max is not None:
             yield Wait(CALM_S)
-            yield from work.await_calm()
-        run_batch = by_hand.run_batch if work.path is Path.LEGACY else server_jobs.run_batch
-        count = len(work.stored.batches)
+            yield from self.await_calm()
+        run_batch = by_hand.run_batch if self.start.path is Path.LEGACY else server_jobs.run_batch
+        count = len(self.stored.batches)
         for index, batch in enumerate(batches):
-            if work.stop:
-                return (yield from self._paused(work, f" before batch {batch.number} of {count}"))
-            yield from work.tell(f"batch {batch.number} of {count}: {_in_words(work, batch)}")
-            complete = yield from run_batch(work, batch)
+            if self.stop:
+                return (yield from self._paused(f" before batch {batch.number} of {count}"))
+            yield from self.tell(f"batch {batch.number} of {count}: {self._in_words(batch)}")
+            complete = yield from run_batch(self, batch)
             if not complete:
-                return (yield from self._paused(work, f" in batch {batch.number} of {count}"))
-            yield from work.settle({target: SlotSet(slots) for target, slots in _arrivals(batch).items()})
+                return (yield from self._paused(f" in batch {batch.number} of {count}"))
+            arrivals: dict[str, list[int]] = {}
+            for job in batch.jobs:
+                arrivals.setdefault(job.target, []).extend(job.slots)
+            yield from self.settle({target: SlotSet(slots) for target, slots in arrivals.items()})
             last = index == len(batches) - 1
-            if not last and (work.stop or batch.number == self.settings.pause_after):
-                return (yield from self._paused(work, f" after batch {batch.number} of {count}"))
-        return (yield from self._finished(work, notes))
-
-    def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
-        """Finish what an earlier run left: its migrations end, its open slots close."""
-        waited = yield from server_jobs.wait_for_earlier(work, sight)
-        if waited:
-            sight = yield from work.look()
-        failure: str | None = None
-        for attempt in range(self.settings.attempts):
-            left = by_hand.unfinished(work, sight)
-            if not left:
-                break
-            if attempt:
-                yield from work.rest(attempt)
-            yield from work.tell(f"finishing slots {SlotSet(left)}, which were left open")
-            failure = yield from by_hand.mend(work, sight)
-            sight = yield from work.look_when_ok()
-        if left := by_hand.unfinished(work, sight):
-            raise StuckError(failure or f"slots {SlotSet(left)} do not close")
-        yield from work.note_arrivals(sight)
-        return sight
-
-    def _finished(self, work: Work, notes: tuple[str, ...]) -> Steps[Outcome]:
-        now_s = yield Clock()
-        seconds = now_s - work.begun_s
-        yield from work.note(Step(self._end(), seconds=seconds))
+            if not last and (self.stop or batch.number == self.settings.pause_after):
+                return (yield from self._paused(f" after batch {batch.number} of {count}"))
+        seconds = (yield Clock()) - self.begun_s
+        yield from self.note(Step(self._end(), seconds=seconds))
         if self.settings.rollback:
             words = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
-            return Outcome(Verdict.ROLLED_BACK, (words, *notes))
+            return Outcome(Verdict.ROLLED_BACK, (words, *self.start.notes))
         moved = len(self.stored.plan.moves)
         words = f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)"
         return Outcome(Verdict.FINISHED, (words,))
 
-    def _paused(self, work: Work, where: str) -> Steps[Outcome]:
-        yield from work.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
-        return Outcome(Verdict.PAUSED, (f"paused{where}; {self._so_far(work)}{self._next()}",))
+    def _finish_earlier(self, sight: ClusterSight) -> Steps[ClusterSight]:
+        """Finish what an earlier run left: its migrations end, its open slots close."""
+        waited = yield from server_jobs.wait_for_earlier(self, sight)
+        if waited:
+            sight = yield from self.look()
+        failure: str | None = None
+        for attempt in range(self.settings.attempts):
+            left = by_hand.unfinished(self, sight)
+            if not left:
+                break
+            if attempt:
+                yield from self.rest(attempt)
+            yield from self.tell(f"finishing slots {SlotSet(left)}, which were left open")
+            failure = yield from by_hand.mend(self, sight)
+            sight = yield from self.look_when_ok()
+        if left := by_hand.unfinished(self, sight):
+            raise StuckError(failure or f"slots {SlotSet(left)} do not close")
+        yield from self.note_arrivals(sight)
+        return sight
 
-    def _so_far(self, work: Work) -> str:
-        moved = moved_so_far(work.stored, work.journal)
-        where = "still where the plan moved them" if self.settings.rollback else "in place"
-        return f"{moved} of {len(work.stored.plan.moves)} slots are {where}; "
+    def _paused(self, where: str, open_slots: str = "") -> Steps[Outcome]:
+        yield from self.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
+        moved = moved_so_far(self.start.stored, self.journal)
+        place = "still where the plan moved them" if self.settings.rollback else "in place"
+        words = f"{moved} of {len(self.stored.plan.moves)} slots are {place}; {open_slots}{self._next()}"
+        return Outcome(Verdict.PAUSED, (f"paused{where}; {words}",))
 
     def _next(self) -> str:
         if self.settings.rollback:
@@ -271,19 +238,11 @@ class Execution:
     def _in_place(self) -> str:
         return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
 
+    def _in_words(self, batch: Batch) -> str:
+        jobs = [f"{len(job.slots)} slots {self.name(job.source)} → {self.name(job.target)}" for job in batch.jobs[:3]]
+        return ", ".join(jobs) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
+
 
 def moved_so_far(stored: StoredPlan, journal: Journal) -> int:
     """Return how many slots of the plan are at their targets, by the journal."""
     return sum(journal.left.get(slot) == target for slot, (_, target) in moves_by_slot(stored).items())
-
-
-def _in_words(work: Work, batch: Batch) -> str:
-    jobs = [f"{len(job.slots)} slots {work.name(job.source)} → {work.name(job.target)}" for job in batch.jobs[:3]]
-    return ", ".join(jobs) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
-
-
-def _arrivals(batch: Batch) -> dict[str, Iterable[int]]:
-    found: dict[str, list[int]] = {}
-    for job in batch.jobs:
-        found.setdefault(job.target, []).extend(job.slots)
-    return dict(found)

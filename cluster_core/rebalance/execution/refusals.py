@@ -94,9 +94,7 @@ def examine(now: Situation) -> list[tuple[str, list[str]]]:
         return [("all masters answer", unseen or ["no node of the plan answers"])]
     return [
         ("the cluster is ok", _unhealthy(now)),
-        ("the slots to roll back are where the plan moved them", taken_away(now, now.sight.owner_list()))
-        if now.rollback
-        else ("slots belong to the masters of the plan", _stale(now)),
+        *([] if now.rollback else [("slots belong to the masters of the plan", _stale(now))]),
         ("all masters agree on the owners", _disagreement(now)),
         ("no slot is open", _open(now)),
         ("no other migration runs", _foreign_jobs(now)),
@@ -134,7 +132,7 @@ def _stale(now: Situation) -> list[str]:
             owners[slot] = moves[slot][0]
     for planned in now.stored.nodes:
         node = now.sight.nodes.get(planned.id)
-        is_emptied = node is None or (planned.id in now.journal.givers and not node.own)
+        is_emptied = node is None or (planned.id in now.journal.ends and not node.own)
         if (
             planned.id not in epochs and is_emptied
         ):  # no slot is left to move from or to it, else it would have been asked
@@ -173,24 +171,11 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
     return sorted(found)[:DIFFERENCES_MAX]
 
 
-def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
-    """Return the slots that the plan left at their targets and others moved on, a sentence for each pair."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for slot, ends in moves_by_slot(now.stored).items():
-        if now.journal.left.get(slot) == ends[1] and owners[slot] not in ends:
-            found.setdefault((ends[1], owners[slot]), []).append(slot)
-    return [
-        f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
-        "they cannot be rolled back from there"
-        for (target, owner), slots in found.items()
-    ]
-
-
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
     """Return the slots that a rollback leaves because others moved them, a sentence each."""
     found: dict[str, list[int]] = {}
-    for slot, (source, target) in moves_by_slot(stored).items():
-        if owners[slot] != source and not journal.holds(slot, owners[slot]) and journal.left.get(slot) != target:
+    for slot, (source, _) in moves_by_slot(stored).items():
+        if owners[slot] != source and not journal.holds(slot, owners[slot]):
             found.setdefault(owners[slot], []).append(slot)
     return [
         f"slots {_short(SlotSet(slots))} stay with {name_of(stored, owner)}: this plan did not move them there"
@@ -266,12 +251,13 @@ def _databases(now: Situation) -> list[str]:
 def _room(now: Situation) -> list[str]:
     """Targets without memory for the worst moment of a batch, when both copies are there."""
     held = {name: float(node.used_memory) for name, node in now.sight.nodes.items()}
-    size = _memory_of_slots(now)
+    loads = now.stored.problem.loads
+    size = next((loads[name] for name in ("memory_bytes", "serialized_bytes") if name in loads), [0.0] * SLOT_COUNT)
     found: dict[str, str] = {}
     for batch in now.batches:
         coming: dict[str, float] = {}
         for job in batch.jobs:
-            coming[job.target] = coming.get(job.target, 0.0) + sum(size[slot] for slot in job.slots)
+            coming[job.target] = coming.get(job.target, 0.0) + sum(float(size[slot]) for slot in job.slots)
         for target, more in coming.items():
             limit = now.sight.nodes[target].memory_max
             if limit and held[target] + more > limit * HEADROOM:
@@ -282,25 +268,8 @@ def _room(now: Situation) -> list[str]:
                 )
             held[target] += more
         for job in batch.jobs:
-            held[job.source] -= sum(size[slot] for slot in job.slots)
+            held[job.source] -= sum(float(size[slot]) for slot in job.slots)
     return list(found.values())
-
-
-def _memory_of_slots(now: Situation) -> Sequence[float]:
-    """Return bytes of memory by slot: those of the plan, else its dump bytes scaled up to the memory of their owner."""
-    loads = now.stored.problem.loads
-    known = loads.get("memory_bytes")
-    if known is not None:
-        return [float(value) for value in known]
-    sizes = [float(value) for value in loads.get("serialized_bytes", (0.0,) * SLOT_COUNT)]
-    sums: dict[str, float] = {}
-    for slot, owner in enumerate(now.stored.problem.owners):
-        sums[owner] = sums.get(owner, 0.0) + sizes[slot]
-    factor: Mapping[str, float] = {
-        owner: max(1.0, now.sight.nodes[owner].data_memory / total) if total and owner in now.sight.nodes else 1.0
-        for owner, total in sums.items()
-    }
-    return [size * factor[owner] for size, owner in zip(sizes, now.stored.problem.owners, strict=True)]
 
 
 def _short(slots: SlotSet) -> str:

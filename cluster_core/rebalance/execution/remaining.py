@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from cluster_core.rebalance.execution.cluster_now import JobSight
 from cluster_core.rebalance.execution.effects import Send
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
@@ -120,14 +119,6 @@ def commands_of(batch: Batch, path: Path) -> list[Send]:
                 Send(source, ("CLUSTER", "SETSLOT", number, "NODE", target)),
             ]
     return commands
-
-
-def cancels_of(jobs: Iterable[Job | JobSight], path: Path) -> list[Send]:
-    """Return the commands that cancel server-side *jobs*: all migrations of the nodes that run them."""
-    if path is Path.REDIS_IMPORT:
-        targets = dict.fromkeys(job.target for job in jobs)
-        return [Send(node, ("CLUSTER", "MIGRATION", "CANCEL", "ALL")) for node in targets]
-    return [Send(node, ("CLUSTER", "CANCELSLOTMIGRATIONS")) for node in dict.fromkeys(job.source for job in jobs)]
 
 
 def _bounds(job: Job) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final
 
 from cluster_core.errors import ProtocolError
@@ -25,7 +24,7 @@ from cluster_core.rebalance.execution.effects import (
     Wait,
 )
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.refusals import HEADROOM, name_of
+from cluster_core.rebalance.execution.refusals import HEADROOM, Situation
 from cluster_core.rebalance.execution.remaining import Path
 from cluster_core.rebalance.execution.succession import successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
@@ -54,14 +53,6 @@ CALM_S: Final = 1.5
 """Latency is measured this long before the first piece."""
 SIZES: Final = ("serialized_bytes", "memory_bytes")
 """Resources that count bytes; the first that a plan has is used."""
-
-
-class Stop(IntEnum):
-    """The user's wish: none, pause when the current step is done, cancel the current step."""
-
-    NO = 0
-    PAUSE = 1
-    CANCEL = 2
 
 
 class StuckError(ProtocolError):
@@ -145,39 +136,48 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Work:
-    """One run.  The code that does the IO may set *stop* at any time."""
+class Run:
+    """The state of one run of *stored*, forwards or backwards.  The code that does the IO may set *stop* at any time.
+
+    *steps* is the journal of earlier runs, oldest row first; *path* None is the fastest.
+    """
 
     stored: StoredPlan
-    settings: Settings
-    path: Path
-    journal: Journal
-    stop: Stop = Stop.NO
+    steps: Sequence[Step] = ()
+    path: Path | None = None
+    settings: Settings = Settings()
+    stop: bool = False
+    """Pause when the current step is done."""
+    journal: Journal = field(init=False)
+    start: Situation = field(init=False)
+    """The plan with current ids, the cluster when the run began, and what was left to do."""
     plan_ids: Mapping[str, str] = field(default_factory=dict)
     """The plan's ids of masters that promoted replicas replaced; the journal is written with these."""
     begun_s: float = 0.0
     slots: int = 0
     """Slots to move, and those *moved* so far."""
     moved: int = 0
-    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
-    without: frozenset[str] = frozenset()
-    """Masters of the plan that do not answer and are not needed."""
-    pace: Pace = field(default_factory=Pace)
-    before: ClusterSight = ClusterSight({})  # noqa: RUF009 - frozen
-    """The cluster when the run began."""
+    pace: Pace = field(init=False)
     receivers: frozenset[str] = frozenset()
     """Masters that get slots in this run."""
     seen_s: float = 0.0
     latency_ms: float | None = None
 
+    def __post_init__(self) -> None:
+        """Begin with the plan as it was stored."""
+        self.journal = read_journal(self.steps)
+        self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or Path.LEGACY)
+        self.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
+
     @property
     def nodes(self) -> tuple[str, ...]:
         """The masters of the plan that answer or are needed; no other node gets a command."""
-        return tuple(node.id for node in self.stored.nodes if node.id not in self.without)
+        known = self.start.sight.nodes.keys() | self.start.sight.lost.keys()
+        return tuple(node.id for node in self.start.stored.nodes if node.id in known)
 
     def name(self, node: str) -> str:
         """Return the name of a node for a person."""
-        return name_of(self.stored, node)
+        return self.start.name(node)
 
     def rest(self, attempt: int) -> Steps[None]:
         """Wait before another attempt, longer each time."""
@@ -187,7 +187,7 @@ class Work:
     def ask(self, commands: Sequence[Send | Migrate]) -> Steps[Sequence[Reply]]:
         """Send *commands* and return a reply each, after the user's patience at the latest."""
         within_s = max(self.settings.patience_s, ANSWER_S_MIN)
-        replies: Sequence[Reply] = yield Ask(tuple(commands), within_s, self.migrate_ms)
+        replies: Sequence[Reply] = yield Ask(tuple(commands), within_s, self.start.migrate_ms)
         return replies
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
@@ -219,7 +219,9 @@ class Work:
 
     def note_arrivals(self, sight: ClusterSight) -> Steps[None]:
         """Note as done the slots that have arrived without a row: the executor was killed between a move and its row."""
-        batches = {slot: batch.number for batch in self.stored.batches for job in batch.jobs for slot in job.slots}
+        batches = {
+            slot: batch.number for batch in self.start.stored.batches for job in batch.jobs for slot in job.slots
+        }
         rows: dict[tuple[int, str, str], list[int]] = {}
         for slot, (source, target) in sorted(self.journal.pending.items()):
             if slot in sight.nodes[target].own:
@@ -232,7 +234,7 @@ class Work:
     def breathe(self, slots: Sequence[int], begun_s: float) -> Steps[None]:
         """Rest after *slots*, which began to move at *begun_s*, and wait until the cluster is healthy; StuckError if it stays unhealthy."""
         now_s = yield Clock()
-        sizes = sizes_of(self.stored)
+        sizes = sizes_of(self.start.stored)
         if self.pace.latency_ms_max is not None:
             self.latency_ms = yield Latency()
             self.pace.adapt(self.latency_ms or 0.0)
@@ -267,7 +269,7 @@ class Work:
 
     def unhealthy(self, sight: ClusterSight) -> str:
         """Describe cluster problems that did not exist before the run; empty if none."""
-        known = {name for node in self.before.nodes.values() for name in node.doubted}
+        known = {name for node in self.start.sight.nodes.values() for name in node.doubted}
         for node, why in sight.lost.items():
             return f"{self.name(node)} does not answer: {why}"
         for seen in sight.nodes.values():
@@ -278,13 +280,13 @@ class Work:
                 return f"{name} does not reach {seen.addresses.get(doubted, '')} ({doubted[:8]})"
             if seen.memory_max and seen.id in self.receivers and seen.used_memory > HEADROOM * seen.memory_max:
                 return f"{name} uses more than {HEADROOM:.0%} of its maxmemory of {seen.memory_max:,} bytes"
-        there, were = (sum(node.replicas_online for node in one.nodes.values()) for one in (sight, self.before))
+        there, were = (sum(node.replicas_online for node in one.nodes.values()) for one in (sight, self.start.sight))
         return f"{were - there} of {were} replicas have lost their master (INFO replication)" if there < were else ""
 
     def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
         """Return the state of *nodes*, with those that do not answer; FailoverError if a replica has replaced one of them."""
         sight: ClusterSight = yield Look(nodes, within_s)
-        if successors(self.stored, sight, self.journal):
+        if successors(self.start.stored, sight, self.journal):
             raise FailoverError("a replica was promoted")
         return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from cluster_core.errors import ProtocolError
@@ -10,7 +10,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Migrate, Refused, Reply, Send, Steps
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.remaining import waves
-from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work, answer_s, cut, sizes_of
+from cluster_core.rebalance.execution.run_state import Run, StuckError, answer_s, cut, sizes_of
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
@@ -35,29 +35,18 @@ class SlotMove:
     keys_max: int = KEYS_MAX
     outcome: StepKind = StepKind.FAILED
 
-    def commands(
-        self, is_cancelled: Callable[[], bool], *, is_owned: bool = False
-    ) -> Generator[Send | Migrate, Reply | None, None]:
+    def commands(self, *, is_owned: bool = False) -> Generator[Send | Migrate, Reply | None, None]:
         """Yield one command after the other and receive their replies; ProtocolError if the move cannot go on.
 
         The order survives a kill at any step, and every step may be repeated: the target imports before the source migrates, and the target
-        is the first to learn that the slot is its own (*is_owned*: it has).  While no key has moved, a cancelled move is undone.
+        is the first to learn that the slot is its own (*is_owned*: it has).
         """
-
-        def is_stopped(reply: Reply | None) -> bool:
-            if is_cancelled() and not self.keys_sent:
-                return True
-            self._check(reply)
-            return False
-
         if not is_owned:
-            if is_stopped((yield self._setslot(self.target, "IMPORTING", self.source))):
-                return (yield from self._undo())
-            reply = yield self._setslot(self.source, "MIGRATING", self.target)
-            while not is_stopped(reply):
+            self._check((yield self._setslot(self.target, "IMPORTING", self.source)))
+            self._check((yield self._setslot(self.source, "MIGRATING", self.target)))
+            while True:
                 reply = yield Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(self.keys_max)))
-                if is_stopped(reply):
-                    break
+                self._check(reply)
                 keys = tuple(reply.value) if isinstance(reply, Answered) else ()
                 if not keys:
                     break
@@ -67,8 +56,6 @@ class SlotMove:
                     reply = yield Migrate(self.source, self.target, keys, replace=True)
                 self._check(reply, f"keys do not move to {self.target}")
                 self.keys_sent += len(keys)
-            if is_cancelled() and not self.keys_sent:
-                return (yield from self._undo())
         self._check((yield self._setslot(self.target, "NODE", self.target)))
         reply = yield self._setslot(self.source, "NODE", self.target)
         if not (
@@ -79,11 +66,6 @@ class SlotMove:
             yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip will tell it
         self.outcome = StepKind.DONE
 
-    def _undo(self) -> Generator[Send | Migrate, Reply | None, None]:
-        for node in (self.source, self.target):
-            self._check((yield self._setslot(node, "STABLE")))
-        self.outcome = StepKind.CANCELLED
-
     def _setslot(self, node: str, *words: str) -> Send:
         return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *words))
 
@@ -92,67 +74,67 @@ class SlotMove:
             raise ProtocolError(f"slot {self.slot}: {what}: {reply.text}")
 
 
-def run_batch(work: Work, batch: Batch) -> Steps[bool]:
+def run_batch(run: Run, batch: Batch) -> Steps[bool]:
     """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts` without progress."""
     for jobs in waves(batch.jobs):
         left = Batch(batch.number, tuple(jobs))
         attempt = 0
-        while not work.stop and (failure := (yield from _run_groups(work, left))) is not None and not work.stop:
+        while not run.stop and (failure := (yield from _run_groups(run, left))) is not None and not run.stop:
             attempt += 1
-            if attempt == work.settings.attempts:
+            if attempt == run.settings.attempts:
                 raise StuckError(failure)
-            yield from work.rest(attempt)
-            yield from mend(work, (yield from work.look_when_ok()))
-            before, left = left, _rest(left, (yield from work.look()))
+            yield from run.rest(attempt)
+            yield from mend(run, (yield from run.look_when_ok()))
+            before, left = left, _rest(left, (yield from run.look()))
             if _slots(left) < _slots(before):
                 attempt = 0
-        if work.stop:
+        if run.stop:
             break
-    if work.stop:
-        yield from mend(work, (yield from work.look()))
-        return not _rest(batch, (yield from work.look())).jobs
+    if run.stop:
+        yield from mend(run, (yield from run.look()))
+        return not _rest(batch, (yield from run.look())).jobs
     return True
 
 
-def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
+def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
     """Move slots in groups until all have moved, one fails (returns the reason) or the user stops.
 
     Intents are written for several groups at a time: a journal row costs more than a slot.
     """
-    ahead = work.settings.group * work.settings.groups_a_row
+    ahead = run.settings.group * run.settings.groups_a_row
     moved: list[SlotMove] = []
     failure: str | None = None
     begun_s = yield Clock()
-    sizes, start, written = sizes_of(work.stored), 0, 0
-    while start < max((len(job.slots) for job in batch.jobs), default=0) and not (work.stop or failure):
+    sizes, start, written = sizes_of(run.start.stored), 0, 0
+    while start < max((len(job.slots) for job in batch.jobs), default=0) and not (run.stop or failure):
         now_s = yield Clock()
         if start == written:
             written += ahead
             announced = [(batch.number, job.source, job.target, job.slots[start:written]) for job in batch.jobs]
             intents = intents_of([job for job in announced if job[3]])
-            yield from work.note(*_results(batch.number, moved, now_s - begun_s, None), *intents)
+            yield from run.note(*_results(batch.number, moved, now_s - begun_s, None), *intents)
             moved, begun_s = [], now_s
-        end = min(start + work.pace.count(work.settings.group), written)
-        piece, _ = cut([job._replace(slots=job.slots[start:end]) for job in batch.jobs], work.pace.piece_bytes, sizes)
+        end = min(start + run.pace.count(run.settings.group), written)
+        piece, _ = cut([job._replace(slots=job.slots[start:end]) for job in batch.jobs], run.pace.piece_bytes, sizes)
         end = start + max(1, min((len(job.slots) for job in piece if job.slots), default=1))
-        group = [_move(work, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start:end]]
+        group = [_move(run, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start:end]]
         start = end
-        failure = yield from walk(work, [(move, False) for move in group])
+        failure = yield from walk(run, [(move, False) for move in group])
         moved += group
         done = sum(move.outcome is StepKind.DONE for move in group)
-        work.moved += done
-        yield from work.tell(f"batch {batch.number}: {done} slots moved")
+        run.moved += done
+        yield from run.tell(f"batch {batch.number}: {done} slots moved")
         if not failure:
-            yield from work.breathe([move.slot for move in group], now_s)
+            yield from run.breathe([move.slot for move in group], now_s)
     now_s = yield Clock()
-    yield from work.note(*_results(batch.number, moved, now_s - begun_s, failure))
+    yield from run.note(*_results(batch.number, moved, now_s - begun_s, failure))
     return failure
 
 
-def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
-    is_small = len(work.nodes) <= TOLD_MASTERS_MAX
-    others = tuple(node for node in work.nodes if node not in (source, target)) if is_small else ()
-    return SlotMove(slot, source, target, others, keys_sent=keys_sent, keys_max=work.pace.count(KEYS_MAX))
+def _move(run: Run, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
+    is_small = len(run.nodes) <= TOLD_MASTERS_MAX
+    others = tuple(node for node in run.nodes if node not in (source, target)) if is_small else ()
+    return SlotMove(slot, source, target, others, keys_sent=keys_sent, keys_max=run.pace.count(KEYS_MAX))
 
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
@@ -183,10 +165,10 @@ def _slots(batch: Batch) -> int:
     return sum(len(job.slots) for job in batch.jobs)
 
 
-def walk(work: Work, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
+def walk(run: Run, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
     """Take *moves* to their ends in step, each with whether its target owns the slot; return why one could not go on, None if all could."""
     answered: list[tuple[Generator[Send | Migrate, Reply | None, None], Reply | None]] = [
-        (move.commands(lambda: work.stop is Stop.CANCEL, is_owned=is_owned), None) for move, is_owned in moves
+        (move.commands(is_owned=is_owned), None) for move, is_owned in moves
     ]
     failure: str | None = None
     while answered:
@@ -198,111 +180,115 @@ def walk(work: Work, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None
                 continue
             except ProtocolError as error:
                 failure = failure or str(error)
-        replies = (yield from work.ask([command for _, command in asked])) if asked else []
+        replies = (yield from run.ask([command for _, command in asked])) if asked else []
         answered = []
         for (steps, command), reply in zip(asked, replies, strict=True):
             if isinstance(reply, Lost):
                 node = command.node if isinstance(command, Send) else command.source
-                failure = failure or f"{work.name(node)}: {reply.text}"
+                failure = failure or f"{run.name(node)}: {reply.text}"
             else:
                 answered.append((steps, reply))
     return failure
 
 
-def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
+def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
     """Finish interrupted moves: open slots go on as in their last intent, and all masters learn of owners.
 
     Returns the reason if that failed, else None.
     """
-    sight = yield from _tell_owners(work, sight)
-    left = unfinished(work, sight)
+    sight = yield from _tell_owners(run, sight)
+    left = unfinished(run, sight)
     pairs: dict[tuple[str, str], list[int]] = {}
     for slot in left:
-        pairs.setdefault(work.journal.intents[slot], []).append(slot)
+        pairs.setdefault(run.journal.intents[slot], []).append(slot)
     for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
         pending: list[tuple[SlotMove, bool]] = []
         for job in jobs:
-            target, source = sight.nodes[job.target], sight.nodes[job.source]
             for slot in job.slots:
-                is_counted = slot in target.importing or slot not in source.migrating
-                # A promoted replica has its master's keys but not its importing mark: the move can only continue.
-                keys_sent = target.open_keys.get(slot, 0) if is_counted else 1
-                move = _move(work, slot, job.source, job.target, keys_sent)
-                pending.append((move, slot in target.own))
-        failure = yield from walk(work, pending)
-        yield from work.note(*_results(0, [move for move, _ in pending], 0.0, failure))
+                keys_sent = _keys_sent(sight, slot, job.source, job.target)
+                move = _move(run, slot, job.source, job.target, keys_sent)
+                pending.append((move, slot in sight.nodes[job.target].own))
+        failure = yield from walk(run, pending)
+        yield from run.note(*_results(0, [move for move, _ in pending], 0.0, failure))
         if failure:
             return failure
     return None
 
 
-def _tell_owners(work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
+def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
     """Tell importing nodes the owners of the plan's slots after a failover; return the cluster once all nodes report it as ok.
 
     They do not hear of it by gossip (`ClusterSight.misinformed`).
     """
 
     def wrong_owners(sight: ClusterSight) -> list[tuple[str, int, str]]:
-        found = sight.misinformed(unfinished(work, sight))
+        found = sight.misinformed(unfinished(run, sight))
         return [
             (node, slot, owner)
             for node, slots in found.items()
             for slot, owner in slots.items()
-            if owner == work.journal.intents[slot][0] and slot in sight.nodes[node].importing
+            if owner == run.journal.intents[slot][0] and slot in sight.nodes[node].importing
         ]
 
     def unmet(sight: ClusterSight) -> str:
         wrong = wrong_owners(sight)
         for node, _, owner in wrong:
             if owner not in sight.nodes[node].epochs:
-                return f"{work.name(node)} does not know that {work.name(owner)} is a master"
+                return f"{run.name(node)} does not know that {run.name(owner)} is a master"
         misinformed = {node for node, _, _ in wrong}
         failing = [node.id for node in sight.nodes.values() if not node.cluster_ok and node.id not in misinformed]
-        return f"{work.name(failing[0])} says that the cluster is not ok (cluster_state)" if failing else ""
+        return f"{run.name(failing[0])} says that the cluster is not ok (cluster_state)" if failing else ""
 
     if not wrong_owners(sight):
         return sight
-    sight = yield from work.look_until(unmet, work.settings.patience_s)
-    yield from work.ask(
+    sight = yield from run.look_until(unmet, run.settings.patience_s)
+    yield from run.ask(
         [Send(node, ("CLUSTER", "SETSLOT", str(slot), "NODE", owner)) for node, slot, owner in wrong_owners(sight)]
     )
-    return (yield from work.look_when_ok())
+    return (yield from run.look_when_ok())
 
 
-def close_untouched(work: Work) -> Steps[list[int]]:
+def close_untouched(run: Run) -> Steps[list[int]]:
     """Close the open slots without moved keys after a run got stuck.
 
     Returns the slots that stay open, as far as known; while a master does not answer, none is closed.
     """
-    sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
-    left = _opened(work, sight)
+    sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
+    intents = run.journal.intents
+    ours = {slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends}
+    left = sorted(ours.union(unfinished(run, sight)))
     if sight.lost or not left:
-        return sorted(sight.open_slots().keys() & left.keys())
-    work.stop = Stop.CANCEL
-    yield from mend(work, sight)
-    mine = unfinished(work, sight)
-    yield from work.ask(
-        [
-            Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE"))
-            for slot, target in left.items()
-            if slot not in mine
-            and slot in sight.nodes[target].importing
-            and not sight.nodes[target].open_keys.get(slot)
-        ]
-    )  # others own these now: no key is sent to their previous target
-    sight = yield from work.glance(work.nodes, answer_s(work.settings.patience_s))
-    return sorted(sight.open_slots().keys() & left.keys())
+        return sorted(sight.open_slots().keys() & left)
+    sight = yield from _tell_owners(run, sight)
+    mine = set(unfinished(run, sight))
+    closed: dict[tuple[str, str], list[int]] = {}
+    commands: list[Send] = []
+    for slot in left:
+        source, target = intents[slot]
+        if slot in sight.nodes[target].own or _keys_sent(sight, slot, source, target):
+            continue
+        if slot in mine:  # others own the rest now: no key is sent to their previous target
+            closed.setdefault((source, target), []).append(slot)
+            commands.append(Send(source, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
+        if slot in mine or slot in sight.nodes[target].importing:
+            commands.append(Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
+    yield from run.ask(commands)
+    yield from run.note(*(Step(StepKind.CANCELLED, 0, *ends, str(SlotSet(slots))) for ends, slots in closed.items()))
+    sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
+    return sorted(sight.open_slots().keys() & left)
 
 
-def _opened(work: Work, sight: ClusterSight) -> dict[int, str]:
-    """Return the slots that the plan left open or whose owner some master does not know, each with its target."""
-    intents = work.journal.intents
-    ours = [slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends]
-    return {slot: intents[slot][1] for slot in sorted({*ours, *unfinished(work, sight)})}
+def _keys_sent(sight: ClusterSight, slot: int, source: str, target: str) -> int:
+    """Return how many keys of an open slot its target has.
+
+    A promoted replica has its master's keys but not its importing mark: the move can only continue.
+    """
+    is_counted = slot in sight.nodes[target].importing or slot not in sight.nodes[source].migrating
+    return sight.nodes[target].open_keys.get(slot, 0) if is_counted else 1
 
 
-def unfinished(work: Work, sight: ClusterSight) -> list[int]:
+def unfinished(run: Run, sight: ClusterSight) -> list[int]:
     """Return the slots that the plan left open or whose owner some master does not know, except those that others moved on."""
     left = {**sight.open_slots(), **dict.fromkeys(sight.disputed())}
-    owners, intents = sight.owner_list() if left else [], work.journal.intents
+    owners, intents = sight.owner_list() if left else [], run.journal.intents
     return sorted(slot for slot in left if slot in intents and owners[slot] in (*intents[slot], ""))

@@ -2,7 +2,7 @@
 
 A plan and its journal have the node ids of the time when the plan was made.  `see` reads the cluster, finds the replicas that were promoted
 since, and returns plan and journal with current ids; the rest of an execution knows no failover.  Journal rows are written with the
-plan's own ids (`Work.note`), so a later run needs no record of failovers.
+plan's own ids (`Run.note`), so a later run needs no record of failovers.
 """
 
 from __future__ import annotations

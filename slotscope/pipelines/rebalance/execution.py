@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -255,14 +255,12 @@ def tell(line: str) -> None:
 
 @contextmanager
 def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM: the first pauses, the second cancels, the third ends Python."""
-    lines: Sequence[str] = ("pausing after the current step; once more to cancel it", "cancelling the current step")
+    """SIGINT and SIGTERM: the first pauses, the second ends the process as a kill does."""
 
     def pause(restore: Callable[[], None]) -> None:
-        stop = execution.pause()
-        tell(lines[min(stop, len(lines)) - 1])
-        if stop >= len(lines):
-            restore()
+        execution.stop = True
+        tell("pausing after the current step; once more to end at once")
+        restore()
         woken.set()
 
     with caught_signals(pause):

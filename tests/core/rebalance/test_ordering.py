@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.execution.effects import Send
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.remaining import Path, cancels_of, commands_of, remaining, waves
+from cluster_core.rebalance.execution.remaining import Path, commands_of, remaining, waves
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Move
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -114,7 +114,6 @@ def test_valkey_gets_one_command_a_source():
     words = "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c"
 
     assert commands_of(BATCH, Path.VALKEY_JOBS) == [Send("a", tuple(words.split()))]
-    assert cancels_of(BATCH.jobs, Path.VALKEY_JOBS) == [Send("a", ("CLUSTER", "CANCELSLOTMIGRATIONS"))]
 
 
 def test_redis_imports_at_the_target():

@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import Execution, Verdict
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.execution.run_state import (
     CALM_S,
     Settings,
-    Work,
     migrate_ms,
 )
 from tests.benches.simulated_cluster import SimulatedCluster
@@ -130,12 +128,13 @@ def test_a_run_waits_for_what_went_wrong_since_it_began(changed, words):
         return SeenCluster(thirds(), changed={"b": facts}).look("abc")
 
     stored = stored_plan(SeenCluster(thirds()), [(0, "a", "b")])
-    work = Work(stored, QUICK, Path.LEGACY, read_journal([]), before=sight(), receivers=frozenset("b"))
+    run = Execution(stored, settings=QUICK)
+    run.start, run.receivers = replace(run.start, sight=sight()), frozenset("b")
 
-    assert work.unhealthy(sight()) == ""
-    assert work.unhealthy(sight(**changed)) == words
-    work.before, work.receivers = sight(doubted=("r",)), frozenset("c")
-    assert work.unhealthy(sight(doubted=("r",), used_memory=96, memory_max=100)) == ""
+    assert run.unhealthy(sight()) == ""
+    assert run.unhealthy(sight(**changed)) == words
+    run.start, run.receivers = replace(run.start, sight=sight(doubted=("r",))), frozenset("c")
+    assert run.unhealthy(sight(doubted=("r",), used_memory=96, memory_max=100)) == ""
 
 
 @pytest.mark.long

@@ -11,8 +11,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note, Refused, Send
 from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
-from cluster_core.rebalance.execution.remaining import Path
-from cluster_core.rebalance.execution.run_state import Settings, Work
+from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.setslot import mend
 from cluster_core.rebalance.execution.succession import Present, see, successors
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -118,17 +117,18 @@ def test_a_plan_goes_on_with_the_promoted_replica(rollback):
 def test_a_target_is_told_who_owns_its_open_slots_before_they_go_on():
     """It serves nobody until then, and would refuse the keys."""
     now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
-    execution = Execution(plan_of(), GROUP)
-    first = commands(execution, now)[:2]
+    first = commands(now)[:2]
 
     assert now.sight.open_slots() == {3: ("z", "b"), 4: ("z", "b")}
     assert foresee(now.stored, now.sight, now.journal, None).refusals == ()
     assert first == [Send("b", ("CLUSTER", "SETSLOT", str(slot), "NODE", "z")) for slot in (3, 4)]
 
 
-def commands(execution: Execution, now: Present) -> list:
+def commands(now: Present) -> list:
     """The first commands that are sent to close what is open."""
-    steps = mend(Work(now.stored, execution.settings, Path.LEGACY, now.journal), now.sight)
+    run = Execution(now.stored, GROUP)
+    run.journal = now.journal
+    steps = mend(run, now.sight)
     effect = next(steps)
     while not isinstance(effect, Ask):
         effect = steps.send(0.0 if isinstance(effect, Clock) else now.sight)
