@@ -10,7 +10,7 @@ def command(request: Request) -> int:
     """Apply a stored plan to its live cluster.
 
     Without --apply a dry run prints checks, batches, commands and the estimated time.  With it, each step is written to
-    silver/plan_steps before it runs.  Ctrl-C pauses after the present step, a second one stops at once; the same command resumes.
+    silver/plan_steps before it runs.  Ctrl-C pauses after the present step, a second one ends the process; the same command resumes.
     Exit codes: 0 in place, 2 refused, 12 paused.
     """
     from slotscope.pipelines.rebalance.execution import execute_plan
