@@ -223,13 +223,8 @@ class FindingCode(StrEnum):
         found._value_, found.rule = code, rule
         return found
 
-    SUSPECTED = "suspected", "R53"
     SPLIT_CLAIM = "split-claim", "R166"
-    EQUAL_EPOCHS = "equal-epochs", "R80"
-    TWO_MASTERS = "two-masters", "R65"
     QUORUM_IMPOSSIBLE = "quorum-impossible", "R93"
     ONE_HOST = "one-host", "R107"
     SHARD_ON_ONE_HOST = "shard-on-one-host", "R84"
-    REPLICA_CHAIN = "replica-chain", "R66"
-    REPLICA_LOOP = "replica-loop", "R66"
     REPLICATION_LAG = "replication-lag", "P3"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-from slotscope.options import Flag, Html, Recorded, options
+from slotscope.options import Html, Recorded, options
 from slotscope.runtime import cli
 
 
@@ -13,8 +13,6 @@ from slotscope.runtime import cli
 class Request(Recorded):
     """Options of `slotscope incidents`."""
 
-    parts: Flag = False
-    """Each node of steps that many nodes took"""
     html: Html = None
 
 
@@ -55,7 +53,7 @@ def _tell(number: int | str, request: Request) -> None:
     if request.json:
         write_json(incident, sys.stdout)
         return
-    print_story(incident, Console(file=sys.stdout), parts=request.parts)
+    print_story(incident, Console(file=sys.stdout))
 
 
 if __name__ == "__main__":

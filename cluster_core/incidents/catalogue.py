@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster_core.incidents.checks.claims import check_claims
-from cluster_core.incidents.checks.layout import check_layout
-from cluster_core.incidents.checks.replication import check_replication
+from cluster_core.incidents.checks import check_claims, check_layout, check_replication
 from cluster_core.incidents.finders.failovers import Promotion, contest_steps, failover_of, find_promotions
 from cluster_core.incidents.finders.failures import (
     Episode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from cluster_core.incidents.incident import Finding, Part, Step, short
+from cluster_core.incidents.incident import Finding, Step, short
 from cluster_core.kinds import EventKind
 
 T = TypeVar("T")
@@ -40,8 +40,6 @@ REPEATED: Final = (
     EventKind.VOTE_REFUSED,
 )
 """Steps that a node logs repeatedly."""
-PARTS_MAX: Final = 1000
-"""Maximum parts of a merged step; the recommended maximum cluster size."""
 NAMED_MAX: Final = 5
 REFS_MAX: Final = 100
 
@@ -97,7 +95,6 @@ def _joined(group: list[Step]) -> Step:
         return first
     until_ns = max(step.until_ns or step.ts_ns for step in group)
     actors = len({step.actor for step in group})
-    parts = [part for step in group for part in step.parts or (Part(step.ts_ns, step.actor, step.detail, step.ref),)]
     amount = sum(step.amount or 0 for step in group) if first.kind in SUMMED else first.amount
     return first._replace(
         subject=_only(step.subject for step in group),
@@ -105,7 +102,6 @@ def _joined(group: list[Step]) -> Step:
         amount=amount,
         until_ns=until_ns if until_ns > first.ts_ns else None,
         actors=actors,
-        parts=tuple(parts[:PARTS_MAX]) if actors > 1 else (),
     )
 
 

@@ -260,7 +260,7 @@ class History:
         end_ns = self.last_ns if row.valid_to_ns is None else row.valid_to_ns
         return Speech(
             row.node_id, row.valid_from_ns, end_ns, row.ref, row.ref, 0, int(flags), row.master_id, row.config_epoch,
-            row.config_epoch, slots, 0, 0, 0, "",
+            row.config_epoch, slots, 0, 0, 0,
         )  # fmt: skip
 
     def _number_of(self, bits: int) -> int:

@@ -19,20 +19,11 @@ FIGURES: Final = (
 """Figures of an incident: attributes and table columns."""
 
 
-class Part(NamedTuple):
-    """One node's part in a merged step; *ref* is a message number, -1 if none."""
-
-    at_ns: int
-    actor: str
-    detail: str
-    ref: int
-
-
 class Step(NamedTuple):
     """One step of an incident: *actor* did *kind* to *subject*.
 
-    *amount* depends on the kind: votes, slots or bytes. Merged steps have *until_ns*, the number *actors* (*actor*
-    first) and *parts*. *rests_on_gap*: concluded from silence while bytes are missing. It happened after *min_ns* and
+    *amount* depends on the kind: votes, slots or bytes. Merged steps have *until_ns* and the number *actors*
+    (*actor* first). *rests_on_gap*: concluded from silence while bytes are missing. It happened after *min_ns* and
     ended after *until_min_ns*, if known.
     """
 
@@ -47,7 +38,6 @@ class Step(NamedTuple):
     until_ns: int | None = None
     actors: int = 1
     rests_on_gap: bool = False
-    parts: tuple[Part, ...] = ()
     min_ns: int | None = None
     until_min_ns: int | None = None
 

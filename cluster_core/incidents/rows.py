@@ -7,7 +7,6 @@ from typing import Annotated, Final, NamedTuple
 
 from cluster_core.columns import Instant, InstantAt, MessageRef, Small, Unsigned
 from cluster_core.incidents.incident import FIGURES, Finding, Incident, Step
-from cluster_core.incidents.story import part_text
 from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
 from cluster_core.rules import sentence
 
@@ -62,15 +61,6 @@ class IncidentRow(NamedTuple):
     clock_skew_ms: Annotated[int | None, "failover: by how much the clocks of that evidence differ at least"]
 
 
-class PartRow(NamedTuple):
-    """One node's part in a merged step."""
-
-    at_ns: Annotated[int, "when; ns since the epoch"]
-    actor: Annotated[str, "node that did it"]
-    message_id: Annotated[int | None, "message that shows it"]
-    text: Annotated[str, "the node, and what only it says of it"]
-
-
 class StepRow(NamedTuple):
     """One step of an incident."""
 
@@ -95,7 +85,6 @@ class StepRow(NamedTuple):
     rests_on_gap: Annotated[
         bool | None, "whether it follows from silence while bytes are missing; null where that is not looked at"
     ]
-    parts: Annotated[tuple[PartRow, ...], "what each node did where several did it, the first thousand; else empty"]
 
 
 class FindingRow(NamedTuple):
@@ -103,7 +92,7 @@ class FindingRow(NamedTuple):
 
     finding: Annotated[Small, "its number in the snapshot, the gravest first"]
     severity: Annotated[Severity, "error, warning or note"]
-    code: Annotated[FindingCode, "split-claim, two-masters, quorum-impossible, ..."]
+    code: Annotated[FindingCode, "split-claim, quorum-impossible, replication-lag, ..."]
     rule: Annotated[str, "rule of the protocol, such as R166"]
     rule_text: Annotated[str | None, "what that rule says, in one sentence"]
     node_id: Annotated[str | None, "node that it is about"]
@@ -150,10 +139,8 @@ def incident_row(
     )
 
 
-def step_rows(
-    number: int, one: Incident, tell: Callable[[Step], str], names: Mapping[str, str], *, sees_gaps: bool = True
-) -> Iterator[StepRow]:
-    """Yield the rows of an incident's steps; *tell* formats a step, *names* are node names."""
+def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_gaps: bool = True) -> Iterator[StepRow]:
+    """Yield the rows of an incident's steps; *tell* formats a step."""
     for place, step in enumerate(one.steps, 1):
         yield StepRow(
             incident=number,
@@ -172,10 +159,6 @@ def step_rows(
             ref=step.ref,
             text=tell(step),
             rests_on_gap=step.rests_on_gap if sees_gaps else None,
-            parts=tuple(
-                PartRow(part.at_ns, part.actor, part.ref if part.ref >= 0 else None, part_text(part, names))
-                for part in step.parts
-            ),
         )
 
 

@@ -27,7 +27,6 @@ class Said(NamedTuple):
     slots: int
     state: int
     offset: int
-    shard: str = ""
 
 
 class Speech(NamedTuple):
@@ -49,7 +48,6 @@ class Speech(NamedTuple):
     state: int
     first_offset: int
     last_offset: int
-    shard: str
     silent_after: bool = False
 
     @property
@@ -87,7 +85,6 @@ class SpeechFolder:
                 span.node, span.from_ns, max(span.to_ns, said.ts_ns), span.first_ref, said.ref, span.messages + 1,
                 span.flags, span.replicaof, max(span.current_epoch, said.current_epoch), span.config_epoch, span.slots,
                 span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset),
-                said.shard or span.shard,
             )  # fmt: skip
             return
         self._open = self._begin(said)
@@ -107,7 +104,6 @@ class SpeechFolder:
             last_ref=last.ref,
             messages=span.messages + count,
             last_offset=max(span.last_offset, offset_max),
-            shard=last.shard or span.shard,
         )
         return True
 
@@ -133,7 +129,6 @@ class SpeechFolder:
             said.state,
             said.offset,
             said.offset,
-            said.shard,
         )
 
 
@@ -181,5 +176,4 @@ def _joined(spans: list[Speech]) -> Speech:
         current_epoch=max(span.current_epoch for span in spans),
         last_offset=max(span.last_offset for span in spans),
         silent_after=last.silent_after,
-        shard=next((span.shard for span in reversed(spans) if span.shard), ""),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.incident import Incident, Loss, Part, SetUp, Step, milliseconds, short
+from cluster_core.incidents.incident import Incident, Loss, SetUp, Step, milliseconds, short
 from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind, Source
 
@@ -388,14 +388,14 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.MANUAL_FAILOVER_MFSTART: "{actor} hears of the manual failover from {subject}",
     EventKind.PAUSED: "{actor} stops its writes at offset {amount}",
     EventKind.MANUAL_FAILOVER_PAUSED: "{actor} learns the offset at which its master stopped: {amount}",
-    EventKind.ELECTION_SCHEDULED: "{actor} schedules an election: {detail}",
-    EventKind.ELECTION_STALLED: "{actor} waits with its election: {detail}",
-    EventKind.ELECTION_RESET: "{actor} gives up its election: {detail}",
-    EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} gives up the manual failover: {detail}",
-    EventKind.VOTE_REFUSED: "{actor} refuses its vote to {subject}: {detail}",
+    EventKind.ELECTION_SCHEDULED: "{actor} schedules an election{why}",
+    EventKind.ELECTION_STALLED: "{actor} waits with its election{why}",
+    EventKind.ELECTION_RESET: "{actor} gives up its election{why}",
+    EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} gives up the manual failover{why}",
+    EventKind.VOTE_REFUSED: "{actor} refuses its vote to {subject}{why}",
     EventKind.ELECTION_STARTED: "{actor} asks for votes in epoch {epoch}{forced}",
     EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}{late}",
-    EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
+    EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}{why}",
     EventKind.WON: "{actor} wins the election of epoch {epoch}{offset}",
     EventKind.TOOK_OVER: "{actor} promotes itself with epoch {epoch}{offset}",
     EventKind.TOOK_PLACE: "{actor} is the master with epoch {epoch}{offset}",
@@ -409,55 +409,23 @@ _STEPS: Final[dict[str, str]] = {
 }
 
 
-_MANY: Final[dict[str, str]] = {
-    EventKind.LAST_SIGN: "last messages of {actors}",
-    EventKind.PFAIL: "{actors} mark {subject} PFAIL{cause}",
-    EventKind.REPORT: "{actors} report {subject} as failing",
-    EventKind.PROCESS_ENDED: "the processes of {actors} ended",
-    EventKind.REFUSED: "{slots} of {actors} are refused (CLUSTERDOWN) {when}{why}",
-    EventKind.PROCESS_IDLE: "the processes of {actors} stand still: connections are accepted, nothing is answered",
-    EventKind.PROCESS_STARTED: "the processes of {actors} were started again",
-    EventKind.UNSERVED: "{slots} of {actors} are not served {when}{why}",
-    EventKind.UNREACHED: "{slots} of {actors} have no master that the others reach, {when}{why}",
-    EventKind.VOTER_GONE: "{actors}, voting masters, are gone; left: {amount}, {detail}",
-    EventKind.NO_REPLICA: "no failover of {actors}: they have no replica",
-    EventKind.BARRED: "{actors}, replicas, do not take over{why}",
-    EventKind.FAIL_DECIDED: "{actors} mark {subject} FAIL",
-    EventKind.FAIL_LEARNED: "{actors} receive FAIL of {subject}",
-    EventKind.BACK: "{actors} answer again",
-    EventKind.TRUSTED: "{actors} clear PFAIL or FAIL of {subject}",
-    EventKind.FORGOTTEN: "{actors} forget {subject}",
-    EventKind.KNOWN_AGAIN: "{actors} know {subject} again",
-    EventKind.MET: "{actors} met the cluster",
-    EventKind.REPLICA_ATTACHED: "{actors} become replicas",
-    EventKind.FOLLOWS: "{actors} follow to other masters",
-    EventKind.DEMOTED: "{actors} become replicas",
-    EventKind.ELECTION_SCHEDULED: "{actors} schedule elections",
-    EventKind.ELECTION_STALLED: "{actors} wait with their elections{why}",
-    EventKind.ELECTION_RESET: "{actors} give up their elections{why}",
-    EventKind.VOTE_REFUSED: "{actors} refuse their votes to {subject}{why}",
-    EventKind.VOTE: "{actors} vote for {subject} in epoch {epoch}{late}",
-    EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}{why}",
-    EventKind.ADOPTED: "{actors} accept {subject} as master",
-}
-"""Texts of merged steps; see `cluster_core.incidents.grouping`."""
-
-
 def step_text(step: Step, names: Names) -> str:
     """Describe one step; unknown kinds are shown as is."""
     if step.rests_on_gap:
         kind = EventKind.TOOK_PLACE if step.kind == EventKind.TOOK_OVER else step.kind
         text = step_text(step._replace(rests_on_gap=False, kind=kind), names)
         return f"{text} (uncertain: bytes are missing from the capture then)"
-    pattern = _MANY[step.kind] if step.actors > 1 else _STEPS.get(step.kind)
+    others = f" and {plural(step.actors - 1, 'more node')}" if step.actors > 1 else ""
+    if others and step.kind not in _LACKS:
+        return f"{step_text(step._replace(actors=1), names)}; the same for {others.removeprefix(' and ')}"
+    pattern = _STEPS.get(step.kind)
     if pattern is None:
         return f"{name_of(step.actor, names)} {step.kind} {step.subject and name_of(step.subject, names)}".rstrip()
     cause = CAUSES.get(step.detail)
     collided = f", {name_of(step.subject, names)} has the same" if step.subject else ""
     amount = "an unknown number of" if step.amount is None else str(step.amount)
     return pattern.format(
-        actor=name_of(step.actor, names),
-        actors=f"{step.actors} nodes, {name_of(step.actor, names)} first,",
+        actor=name_of(step.actor, names) + others,
         late=", which had won by then" if step.kind == EventKind.VOTE and step.detail else "",
         subject=name_of(step.subject, names) if step.subject else "nobody",
         epoch="unknown" if step.epoch is None else step.epoch,
@@ -481,21 +449,12 @@ def step_text(step: Step, names: Names) -> str:
     )
 
 
-def part_text(part: Part, names: Names) -> str:
-    """Describe one node's part in a merged step."""
-    detail = "" if part.detail in CAUSES else part.detail.removeprefix(WAITS)
-    said = CAUSES.get(part.detail) or _shortened(detail)
-    return f"{name_of(part.actor, names)}: {said}" if said else name_of(part.actor, names)
-
-
 def _shortened(detail: str) -> str:
     return detail if len(detail) <= 200 else detail[:199] + "…"
 
 
 def _why(step: Step) -> str:
-    if step.detail:
-        return f": {_shortened(step.detail.removeprefix(WAITS))}"
-    return "" if step.actors == 1 or step.kind in _LACKS else ", each for a reason of its own"
+    return f": {_shortened(step.detail.removeprefix(WAITS))}" if step.detail else ""
 
 
 def _from_to(step: Step) -> str:

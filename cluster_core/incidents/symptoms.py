@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from cluster_core.incidents.checks.layout import Placed, layout_findings
-from cluster_core.incidents.checks.replication import LAG_BYTES_MAX
+from cluster_core.incidents.checks import LAG_BYTES_MAX, Placed, layout_findings
 from cluster_core.incidents.incident import short
 from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.key_slot import SLOT_COUNT

@@ -113,7 +113,7 @@ def _incident_rows(history: SentinelHistory, others: int) -> tuple[list[Incident
         addresses = {one.subject: history.addresses.get(one.subject, one.subject if ":" in one.subject else None)}
         addresses[one.winner] = one.winner or None
         stories.append(incident_row(number, one, summary_of(one, names), addresses, prefix=PROFILE))
-        steps += step_rows(number, one, lambda step: step_text(step, names), names, sees_gaps=False)
+        steps += step_rows(number, one, lambda step: step_text(step, names), sees_gaps=False)
     return stories, steps
 
 

@@ -82,7 +82,7 @@ def _speech(found: Fold) -> Sequence[Speech]:
             continue
         said = Said(
             row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
-            int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]), row["shard_id"] or "",
+            int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]),
         )  # fmt: skip
         folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(said)
     return [span for folder in folders.values() for span in folder.finish(found.facts["last_ns"])]

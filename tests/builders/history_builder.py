@@ -114,7 +114,6 @@ class Tale:
         offset: int | None = None,
         state: int = 0,
         flags: int = 0,
-        shard: str = "",
         connection: int | None = None,
     ) -> None:
         """One header of *node*."""
@@ -124,7 +123,7 @@ class Tale:
         number = EPOCHS.get(replicaof or node, 0) if epoch is None else epoch
         said = Said(
             ns(at_s), self.ref, role | MYSELF | flags, replicaof, current, number, self.bitmaps[claimed], state,
-            round(at_s * 10) if offset is None else offset, shard,
+            round(at_s * 10) if offset is None else offset,
         )  # fmt: skip
         way = NODES.index(node) if connection is None and node in NODES else connection or 0
         self.headers.append((node, way, said))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.incident import FIGURES, Finding
-from cluster_core.incidents.rows import PartRow, finding_row
-from cluster_core.incidents.story import name_all, part_text, step_text, summary_of
+from cluster_core.incidents.rows import finding_row
+from cluster_core.incidents.story import name_all, step_text, summary_of
 from cluster_core.kinds import FindingCode, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
@@ -52,8 +52,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
             [
                 StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
                          step_text(step, names), step.ref if step.ref >= 0 else None,
-                         step.actor, step.subject or None,
-                         [PartRow(part.at_ns, part.actor, None, part_text(part, names)) for part in step.parts])
+                         step.actor, step.subject or None)
                 for step in one.steps
             ],
         )

@@ -388,7 +388,7 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
         with running(str(tmp_path), "history", "a") as run:
             run.append(BUS_MESSAGES, messages)
             run.append(INCIDENTS, [incident])
-            run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])
+            run.append(INCIDENT_STEPS, [{"incident": 1, "step": step} for step in (1, 2)])
             check_figures(run, {"messages": read}, known, steps)
     except InputError as found:
         error = str(found)

@@ -84,12 +84,6 @@ def _never_served(history: History, node: str, ts_ns: int) -> bool:
 
 
 def _set_up(from_ns: int, to_ns: int, nodes: int, parts: Sequence[Incident]) -> SetUp:
-    attached = {
-        actor
-        for one in parts
-        for step in one.steps
-        if step.kind == EventKind.REPLICA_ATTACHED
-        for actor in [part.actor for part in step.parts] or [step.actor]
-    }
+    attached = sum(step.actors for one in parts for step in one.steps if step.kind == EventKind.REPLICA_ATTACHED)
     slots = sum(one.slot_count or 0 for one in parts if one.kind == IncidentKind.SLOTS_ASSIGNED)
-    return SetUp(from_ns, to_ns, nodes, slots, len(attached))
+    return SetUp(from_ns, to_ns, nodes, slots, attached)

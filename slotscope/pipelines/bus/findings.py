@@ -120,9 +120,7 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
     kept = len(_stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident"))
     numbered = list(enumerate(incidents, kept + 1))
     found = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
-    steps = [
-        row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names), names)
-    ]
+    steps = [row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names))]
     kinds = ((found, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
     changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
     told = [finding_row(0, one) for one in findings if one.last_ns is None or one.last_ns >= since_ns]

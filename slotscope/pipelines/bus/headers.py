@@ -86,7 +86,6 @@ HEADERS = (
     "bitmap_id AS slots",
     "CAST(state AS BIGINT) AS state",
     _SIGNED.format("repl_offset"),
-    "coalesce(shard_id, '') AS shard",
 )
 """Columns of a message, in SQL of DuckDB: the sender, then as in `Said`."""
 IS_WHOLE = (
@@ -212,8 +211,7 @@ def _closing(node: SpeechFolder, basis: Basis, *, is_saved: bool) -> Iterator[_N
     if not is_saved:
         yield STATE, [node.node], [], save(node)
     for span in node.finish(basis.last_ns):
-        texts = [span.node, span.replicaof, span.shard]
-        yield SPEECH, texts, [int(value) for value in span if not isinstance(value, str)], None
+        yield SPEECH, [span.node, span.replicaof], [int(value) for value in span if not isinstance(value, str)], None
 
 
 def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
@@ -223,10 +221,10 @@ def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
 
 def _speech(words: list[str], numbers: list[int]) -> Speech:
     """The opposite of what `_closing` makes of one span."""
-    node, replicaof, shard = words
+    node, replicaof = words
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
     current, config, slots, state, first_offset, last_offset = claims
     return Speech(
         node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
-        first_offset, last_offset, shard, bool(silent_after),
+        first_offset, last_offset, bool(silent_after),
     )  # fmt: skip

@@ -45,7 +45,6 @@ def _render(report: HistoryReport, room: Room) -> str:
         "mark_kind": mark_kind,
         "step_id": step_id,
         "steps_shown": room.story_steps,
-        "parts_shown": room.step_parts,
         "figure_words": FIGURE_WORDS,
         "figure_text": figure_text,
         "clock": clock,

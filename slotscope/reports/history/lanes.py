@@ -31,7 +31,6 @@ class Room(NamedTuple):
     findings: int = 300
     incidents: int = 1000
     story_steps: int = 400
-    step_parts: int = 200
     lanes: int = 300
     lane_spans: int = 200
     lane_changes: int = 60
@@ -105,13 +104,10 @@ def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
 
 
 def _step_bars(report: HistoryReport, step: StepLine) -> Iterator[tuple[str, Bar]]:
-    """Where a step lies on the lanes of those who took part: of many, each at its own time."""
+    """Where a step lies on the lanes of its nodes."""
     words = text.printable(step.text, 120)
-    for part in step.parts:
-        yield part.actor, bar_of(report, part.at_ns, part.at_ns, mark_kind(step), words)
-    for node in [step.subject or ""] if step.parts else step.nodes:
-        if node:
-            yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
+    for node in step.nodes:
+        yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
 
 
 def incident_bar(one: IncidentLine, report: HistoryReport) -> Bar:

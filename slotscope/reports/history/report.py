@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cluster_core.incidents.rows import FindingRow, PartRow
+from cluster_core.incidents.rows import FindingRow
 from cluster_core.incidents.story import seconds
 from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -46,7 +46,6 @@ class StepLine:
     message_id: int | None
     actor: str = ""
     subject: str | None = None
-    parts: Sequence[PartRow] = ()
 
     @property
     def nodes(self) -> list[str]:

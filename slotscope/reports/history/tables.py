@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cluster_core.incidents.incident import FIGURES
-from cluster_core.incidents.rows import FindingRow, PartRow
+from cluster_core.incidents.rows import FindingRow
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
 from schemas.history import METRIC_SAMPLES, NODE_POLLS, NODE_VIEWS, REPLAYS
@@ -73,8 +73,7 @@ def _steps(root: str, snapshot_id: str, where: str = "TRUE") -> dict[int, list[s
     )
     found: dict[int, list[said.StepLine]] = {}
     for row in rows:
-        parts = [PartRow(**part) for part in row["parts"] or ()]
-        found.setdefault(row["incident"], []).append(record(said.StepLine, row, parts=parts))
+        found.setdefault(row["incident"], []).append(record(said.StepLine, row))
     return found
 
 

@@ -188,8 +188,8 @@ def _named_once(words: str, known: set[str]) -> str:
     return _NAMED.sub(name, words)
 
 
-def print_story(incident: IncidentLine, console: Console, *, parts: bool = False) -> None:
-    """Print one incident: what it was, its figures, its steps in order; with *parts* also each node of those that many did."""
+def print_story(incident: IncidentLine, console: Console) -> None:
+    """Print one incident: what it was, its figures, its steps in order."""
     ink = Ink(console)
     title = ink.words(f"Incident {incident.number}", "bold")
     ink.line(title.append_text(ink.words(f" · {incident.kind}, {incident.variant}")))
@@ -215,14 +215,4 @@ def print_story(incident: IncidentLine, console: Console, *, parts: bool = False
         message = "" if step.message_id is None else f" #{step.message_id}"
         words = ink.words(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
         rows.append((Text(f"{at:>{CLOCK_CELLS}}"), words.append_text(ink.words(message, "dim"))))
-        for part in step.parts if parts else ():
-            at = clock(step.offset_ms + (part.at_ns - step.at_ns) // 1_000_000)
-            rows.append(
-                (
-                    Text(f"{at:>{CLOCK_CELLS}}", "dim"),
-                    ink.words(f"  {text.printable(part.text, STEP_LENGTH_MAX)}", "dim"),
-                )
-            )
     ink.labelled(rows)
-    if not parts and any(step.parts for step in incident.steps):
-        ink.note("with --parts: each node of the steps that many did")

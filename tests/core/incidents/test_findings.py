@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_findings
-from cluster_core.incidents.checks.layout import Placed, layout_findings
+from cluster_core.incidents.checks import Placed, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
 from cluster_core.kinds import FindingCode
-from tests.builders.history_builder import T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
+from tests.builders.history_builder import T0, B, C, Tale, failover_tale, ns, quiet_tale
 
 ALWAYS = {"one-host"}
 """What the builder's layout always gives."""
@@ -43,69 +43,6 @@ def test_two_masters_that_claim_one_slot_for_long_are_found() -> None:
     assert (one.node, one.other, one.severity) == (B, C, "error")
     assert "50 slots" in one.text
     assert "150-199" in one.text
-
-
-def test_masters_that_keep_one_epoch_are_found() -> None:
-    """R80 must end it."""
-    tale = Tale()
-    tale.everybody_knows()
-    tale.chatter(B, 0, 30)
-    tale.chatter(C, 0, 30, epoch=2)
-
-    assert ("equal-epochs", B, C) in codes(tale)
-
-
-def test_two_masters_of_one_shard_are_an_error() -> None:
-    """By shard id (R65), or without it because one replicated the other before."""
-    tale = failover_tale()
-    tale.headers = [header for header in tale.headers if not (header[0] == A and header[2].ts_ns > ns(19))]
-    tale.chatter(A, 20, 30)
-
-    assert ("two-masters", A, R) in codes(tale)
-
-
-def test_shard_ids_say_who_belongs_together() -> None:
-    """Two masters that never replicated each other, with one shard id."""
-    tale = Tale()
-    tale.everybody_knows()
-    tale.chatter(B, 0, 30, shard="5" * 40)
-    tale.chatter(C, 0, 30, shard="5" * 40)
-
-    assert codes(tale) == [("two-masters", B, C)]
-
-
-def test_a_replica_of_a_replica_that_lasts_is_found() -> None:
-    """R66 folds chains."""
-    tale = quiet_tale(5.0)
-    tale.end_s = 30
-    tale.chatter(A, 5, 25, replicaof=B, slots="")
-    tale.chatter(R, 5, 30, replicaof=A)
-    tale.chatter(A, 25, 30)
-
-    found = [one for one in findings(tale) if one.code.startswith("replica-")]
-
-    assert [(one.code, one.node, one.other, one.amount) for one in found] == [("replica-chain", R, A, 19_500)]
-
-
-def test_a_loop_of_replicas_is_an_error() -> None:
-    tale = Tale()
-    tale.chatter(A, 0, 30, replicaof=R)
-    tale.chatter(R, 0, 30, replicaof=A)
-
-    (one,) = [one for one in findings(tale) if one.code == "replica-loop"]
-
-    assert (one.severity, {one.node, one.other}) == ("error", {A, R})
-
-
-def test_doubt_that_comes_to_nothing_is_a_note() -> None:
-    """R53 without R54."""
-    tale = quiet_tale()
-    tale.rows = [row for row in tale.rows if (getattr(row, "observer", ""), getattr(row, "node_id", "")) != (B, C)]
-    tale.view(B, C, 0, 10)
-    tale.view(B, C, 10, 11, flags="master,fail?")
-    tale.view(B, C, 11)
-
-    assert codes(tale) == [("suspected", C, "")]
 
 
 def placed(*hosts: str, replicas: tuple[tuple[int, str], ...] = ()) -> list[Placed]:
@@ -146,7 +83,7 @@ def test_findings_about_many_nodes_are_one_sentence() -> None:
     """With the worst of them, their number and the first names."""
     nodes = [f"{number:040x}" for number in range(1, 31)]
     alike = [
-        Finding("note", FindingCode.SUSPECTED, node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
+        Finding("note", FindingCode.REPLICATION_LAG, node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
         for i, node in enumerate(nodes)
     ]
 

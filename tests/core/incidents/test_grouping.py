@@ -1,10 +1,10 @@
-"""Steps that many nodes do are told as one, and each of them is kept."""
+"""Steps of many nodes are merged."""
 
 from __future__ import annotations
 
-from cluster_core.incidents.grouping import MANY, PARTS_MAX, grouped
+from cluster_core.incidents.grouping import MANY, grouped
 from cluster_core.incidents.incident import Step
-from cluster_core.incidents.story import part_text, step_text
+from cluster_core.incidents.story import step_text
 from cluster_core.kinds import EventKind
 
 MS = 1_000_000
@@ -19,7 +19,7 @@ def step(
     return Step(at_ms * MS, kind, actor, subject, 7, amount, detail, at_ms)
 
 
-def test_a_failover_of_a_hundred_nodes_is_told_in_a_dozen_and_every_part_is_there() -> None:
+def test_steps_of_a_failover_of_57_nodes_are_merged_to_a_dozen() -> None:
     """57 masters doubt, decide, vote or refuse for reasons of their own, adopt: a line each, between two times."""
     steps = [step(0, EventKind.LAST_SIGN, FAILED)]
     for place, node in enumerate(NODES):
@@ -37,13 +37,9 @@ def test_a_failover_of_a_hundred_nodes_is_told_in_a_dozen_and_every_part_is_ther
     assert len(told) <= 12
     doubt = next(one for one in told if one.kind == EventKind.PFAIL)
     assert (doubt.actors, doubt.ts_ns // MS, (doubt.until_ns or 0) // MS) == (57, 15_500, 15_500 + 80 * 56)
-    assert [part.actor for part in doubt.parts] == NODES
     refusal = next(one for one in told if one.kind == EventKind.NO_VOTE)
-    assert step_text(refusal, {}) == (
-        "57 nodes, 00000000 first, do not vote for ffffffff in epoch 7, each for a reason of its own"
-    )
-    assert part_text(refusal.parts[3], {NODES[3]: "d"}) == "d: epoch 3"
-    assert sum(max(len(one.parts), 1) for one in told) == len(steps)
+    assert step_text(refusal, {}).startswith("00000000 does not vote for ffffffff in epoch 7")
+    assert step_text(refusal, {}).endswith("; the same for 56 more nodes")
 
 
 def test_few_nodes_are_told_one_by_one() -> None:
@@ -65,7 +61,7 @@ def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> N
         (NODES[1], 1, 0, 2 * MS),
     ]
     (told,) = grouped(many)
-    assert (told.actors, len(told.parts), told.until_ns) == (57, 57, 2 * MS)
+    assert (told.actors, told.until_ns) == (57, 2 * MS)
 
 
 def test_slots_of_many_masters_add_up() -> None:
@@ -75,10 +71,4 @@ def test_slots_of_many_masters_add_up() -> None:
     )
 
     assert (told.actors, told.amount) == (57, 5700)
-
-
-def test_parts_are_bounded() -> None:
-    """A step never holds more of them than a cluster is advised to have nodes."""
-    (told,) = grouped([step(0, EventKind.PFAIL, f"{number:040x}") for number in range(PARTS_MAX + 5)])
-
-    assert (told.actors, len(told.parts)) == (PARTS_MAX + 5, PARTS_MAX)
+    assert step_text(told, {}).startswith("5700 slots of 00000000 and 56 more nodes are not served")

@@ -179,7 +179,9 @@ def test_steps_of_many_nodes_are_one_sentence() -> None:
     (doubt,) = [step for step in one.steps if step.kind == "pfail"]
 
     assert (doubt.actors, doubt.until_ns) == (60, ns(12.06))
-    assert step_text(doubt, NAMES) == (f"60 nodes, {crowd[0][:8]} first, mark a PFAIL: no reply for the node timeout")
+    assert step_text(doubt, NAMES) == (
+        f"{crowd[0][:8]} marks a PFAIL: no reply for the node timeout; the same for 59 more nodes"
+    )
     assert len(one.steps) < 12
 
 

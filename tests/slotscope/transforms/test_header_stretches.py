@@ -17,9 +17,8 @@ TIMEOUT_MS = 1000
 THRESHOLDS = Thresholds(TIMEOUT_MS * 1_000_000)
 NAMES = (
     "sender", "ts_ns", "ref", "flags", "replicaof", "current_epoch", "config_epoch", "slots", "state", "repl_offset",
-    "shard",
 )  # fmt: skip
-TEXTS = ("sender", "replicaof", "shard")
+TEXTS = ("sender", "replicaof")
 
 
 def headers(seed: int) -> list[tuple]:
@@ -37,8 +36,7 @@ def headers(seed: int) -> list[tuple]:
             flags = (0x11 if master else 0x12) | (0x4 if chance.random() < often / 4 else 0)
             stale = epoch - (chance.random() < often)
             who = "" if master else "d" * 40
-            shard = "s" if ref > 10 else ""
-            rows.append((node, ts_ns, ref, flags, who, stale, 4, slots, state, max(offset, 0), shard))
+            rows.append((node, ts_ns, ref, flags, who, stale, 4, slots, state, max(offset, 0)))
     return rows
 
 

@@ -33,7 +33,7 @@ def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epoch
         T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, said.get("slots", 5),
         0, *offsets, int(said.get("silent", False)),
     ]  # fmt: skip
-    return ("speech", [node, replicaof, said.get("shard", "")], numbers, None)
+    return ("speech", [node, replicaof], numbers, None)
 
 
 def notes(*headers, states=NO_STATES):
@@ -47,7 +47,7 @@ def notes(*headers, states=NO_STATES):
 def test_a_span_is_what_a_node_says_until_it_says_something_else():
     """Headers in order of their messages, whatever order the rows are in; each node is folded for itself."""
     found = notes(
-        header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B, shard_id="s"),
+        header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B),
         header(B, 3, 0.2, repl_offset=Decimal(20)),
         header(A, 1, 0.0, repl_offset=Decimal(4)),
         header(A, 4, 0.5, repl_offset=Decimal(9)),
@@ -57,7 +57,7 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else():
 
     assert found == [
         speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
-        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B, shard="s"),
+        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B),
         speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
     ]  # fmt: skip
 

@@ -1,1 +1,0 @@
-"""Checks of claims, views and layout that become findings; the simulator checks the rules of messages."""
