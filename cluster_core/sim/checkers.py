@@ -1,13 +1,11 @@
 """Invariants of the protocol that every run must keep (R161 to R169).
 
-Checkers observe effects and messages only, not faults or the network. `Checks` holds all of them; `check_views` runs at
-the end, after the network has healed.
+Checkers observe effects and messages only, not faults or the network. `Checks` holds all of them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip import events as belief
@@ -176,46 +174,3 @@ class Checks:
 def _receiver(view: View, link: int) -> Peer | None:
     bound = view.links.get(link)
     return view.nodes.get(bound.node) if bound is not None and bound.node is not None else None
-
-
-def picture(host: Host) -> tuple[tuple[str, bool, str, int, int], ...]:
-    """Return a node's view of members, roles, slots and epochs, comparable between nodes."""
-    view = host.node.view
-    rows = [
-        (p.id, bool(p.flags & MASTER), p.replicaof, p.slots, view.epoch_shown(p))
-        for p in view.nodes.values()
-        if not p.flags & HANDSHAKE
-    ]
-    return tuple(sorted(rows))
-
-
-def check_views(world: World, hosts: Sequence[Host]) -> list[Violation]:
-    """Check that *hosts* agree after healing, no responding node is failing, and replicas follow (R166, R168)."""
-    found: list[Violation] = []
-
-    def wrong(rule: str, text: str) -> None:
-        found.append(Violation(rule, world.now_us, text))
-
-    pictures: dict[tuple[tuple[str, bool, str, int, int], ...], list[str]] = {}
-    running = {host.id: host for host in world.hosts if host.answers}
-    for host in hosts:
-        pictures.setdefault(picture(host), []).append(host.name)
-        view = host.node.view
-        for peer in view.nodes.values():
-            other = running.get(peer.id)
-            if other is not None and peer.flags & FAILURES:
-                wrong("converge", f"{host.name} holds {other.name} for {_word(peer)}")
-        master = view.master_of(view.myself)
-        upstream = running.get(master.id) if master is not None else None
-        if master is not None and upstream is not None and upstream.node.view.myself.slots != master.slots:
-            wrong("R168", f"{host.name} does not know the slots of its master {upstream.name}")
-        if upstream is not None and not upstream.node.view.myself.flags & MASTER:
-            wrong("R168", f"{host.name} follows {upstream.name}, which is a replica")
-    if len(pictures) > 1:
-        camps = " | ".join(",".join(names) for names in pictures.values())
-        wrong("converge", f"{len(pictures)} views of the cluster: {camps}")
-    return found
-
-
-def _word(peer: Peer) -> str:
-    return "FAIL" if peer.flags & FAIL else "PFAIL"

@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip.flags import MASTER
 from cluster_core.node.events import ClientClosed, ClientCommand
-from cluster_core.sim.checkers import Violation
 from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
@@ -332,14 +331,3 @@ def _owners(world: World) -> dict[int, Host]:
             if myself.slots >> slot & 1 and epochs.get(slot, -1) < myself.config_epoch:
                 owners[slot], epochs[slot] = host, myself.config_epoch
     return owners
-
-
-def violations_of(world: World, lost: Iterable[Loss]) -> list[Violation]:
-    """Return unexplained losses as violations."""
-    return [
-        Violation(
-            "lost write", loss.ack.time_us, f"{loss.ack.key.decode()} acknowledged by {world.hosts[loss.ack.host].name}"
-        )
-        for loss in lost
-        if loss.way is Way.NO_EXCUSE
-    ]

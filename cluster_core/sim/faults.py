@@ -164,4 +164,4 @@ class Faults:
             heard(host)
 
 
-_CHANGEABLE = ("delay_us", "jitter_us", "loss", "duplicate", "reorder", "is_blocked")
+_CHANGEABLE = ("delay_us", "jitter_us", "loss", "is_blocked")

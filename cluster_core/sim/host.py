@@ -1,7 +1,6 @@
 """One simulated process on its own machine: node, clock, streams, disk.
 
-Bus links are TCP connections: no loss or reordering, a lost segment delays later ones. `duplicate` and `reorder`
-violate TCP to test the checkers.
+Bus links are TCP connections: no loss or reordering, a lost segment delays later ones.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CONNECT_ATTEMPTS_MAX: Final = 7
 class Path:
     """One direction between two hosts; times in µs, probabilities from 0 to 1."""
 
-    __slots__ = ("delay_us", "duplicate", "is_blocked", "jitter_us", "loss", "plain", "reorder")
+    __slots__ = ("delay_us", "is_blocked", "jitter_us", "loss", "plain")
 
     def __init__(
         self,
@@ -41,18 +40,15 @@ class Path:
         jitter_us: int = 50,
         *,
         loss: float = 0.0,
-        duplicate: float = 0.0,
-        reorder: float = 0.0,
         is_blocked: bool = False,
     ) -> None:
         self.delay_us, self.jitter_us = delay_us, jitter_us
-        self.loss, self.duplicate, self.reorder = loss, duplicate, reorder
-        self.is_blocked = is_blocked
-        self.plain = not (loss or duplicate or reorder or is_blocked)
+        self.loss, self.is_blocked = loss, is_blocked
+        self.plain = not (loss or is_blocked)
 
     def copy(self, **changes: object) -> Path:
         """Return a copy with changed constructor arguments."""
-        known = ("delay_us", "jitter_us", "loss", "duplicate", "reorder", "is_blocked")
+        known = ("delay_us", "jitter_us", "loss", "is_blocked")
         return Path(**{name: changes.get(name, getattr(self, name)) for name in known})  # type: ignore[arg-type]
 
     def travel_us(self, rng: Random) -> int:

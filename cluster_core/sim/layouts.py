@@ -61,8 +61,6 @@ class Place:
     master: str = ""
     slots: SlotSet = NO_SLOTS
     is_spare: bool = False
-    config_epoch: int | None = None
-    """Config epoch of a recorded cluster; None: 1, 2, 3 … as set by the servers' tools."""
 
 
 def check_layout(layout: Layout) -> None:
@@ -129,7 +127,6 @@ def topology_of(places: Sequence[Place]) -> Topology:
     ids = {place.name: place.node_id for place in places}
     masters = [place for place in places if not place.master]
     epochs = {place.name: number for number, place in enumerate(masters, 1)}
-    epochs |= {place.name: place.config_epoch for place in masters if place.config_epoch is not None}
     nodes = [
         Node(
             id=place.node_id,

@@ -252,13 +252,9 @@ class Network:
             at_us = world.now_us + path.delay_us + int(self.rng.random() * path.jitter_us)
         else:
             at_us = world.now_us + path.travel_us(self.rng)
-        if at_us < stream.arrival_us and not (path.reorder and self.rng.random() < path.reorder):
-            at_us = stream.arrival_us
-        stream.arrival_us = at_us
+        stream.arrival_us = at_us = max(at_us, stream.arrival_us)
         world.sequence += 1
         heappush(world.heap, (at_us, world.sequence, self._deliver, stream, message))
-        if path.duplicate and message is not FIN and self.rng.random() < path.duplicate:
-            world.call_at(at_us, self._deliver, stream, message)
 
     def _hold(self, stream: Stream, message: Message | None) -> None:
         if stream.held is None:

@@ -73,26 +73,23 @@ class World(Driver):
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
-    def add(self, place: Place, config: str | SavedConfig = "", shift_us: int = 0) -> Host:
+    def add(self, place: Place, config: str | SavedConfig = "") -> Host:
         """Add a host and start its process, with an uptime below a second."""
         index = len(self.hosts)
         rng = self.make_rng(f"{self.seed}/host/{index}")
-        host = Host(index, place.name, place.ip, place.zone, place.settings, rng, START_US + shift_us)
+        host = Host(index, place.name, place.ip, place.zone, place.settings, rng, START_US)
         self.hosts.append(host)
         self.network.by_address[host.ip, host.settings.bus_port] = host
         self.network.by_address[host.ip, host.settings.port] = host
         self.start(host, config, my_id=place.node_id, shard_id=place.shard_id)
         return host
 
-    def populate(self, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
-        """Add *places* with clock offsets *shifts_us*; cluster members know each other from the start."""
+    def populate(self, places: Sequence[Place]) -> None:
+        """Add *places*; cluster members know each other from the start."""
         topology = topology_of([place for place in places if not place.is_spare])
         owned = owned_slots(topology)
-        hosts = []
-        for number, place in enumerate(places):
-            config = "" if place.is_spare else SavedConfig(place.node_id, topology, owned)
-            hosts.append(self.add(place, config, shifts_us[number] if shifts_us else 0))
-        return hosts
+        for place in places:
+            self.add(place, "" if place.is_spare else SavedConfig(place.node_id, topology, owned))
 
     def start(self, host: Host, config: str | SavedConfig = "", *, my_id: str = "", shard_id: str = "") -> None:
         """Start the process of *host* from a nodes.conf, or as a new node."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 from benchmarks.fidelity import Sample, SampleRow, Verdict, compare_views, sample_row_of
@@ -13,12 +12,10 @@ from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog
 from cluster_core.sim.clock import START_US
 from cluster_core.sim.host import Host, Stream
-from cluster_core.sim.recording import Recorder
-from cluster_core.sim.scenario.play import play
-from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.scenario.text import read_scenario
+from cluster_core.sim.stage import Stage
 from cluster_core.sim.world import World
 from cluster_core.wire.bus import Message
+from tests.benches.scenario import play, read_scenario
 
 
 class Beliefs:
@@ -60,11 +57,11 @@ class Beliefs:
             self.rows += log.note(view, node_id, self._now_ns, CauseSeen("", -1))
 
 
-class Replaying(Recorder):
-    """A recorder that keeps nothing: each end of a connection has its evidence replayed at once."""
+class Replaying:
+    """Listener of a world that replays the evidence of both ends of a connection at once."""
 
     def __init__(self, world: World, node_timeout_ms: int) -> None:
-        super().__init__(world)
+        self.world = world
         self.rows: list[ReplayRow] = []
         self._ref = 0
         self._timeout_ms = node_timeout_ms
@@ -126,7 +123,7 @@ def replayed_simulation(text: str, every_ms: int = 500, begin_ms: int = 1000) ->
         stage.world.recorder = recorder
         stage.world.observers.append(watched[0][0])
 
-    played = play(scenario, Random, prepare=prepare)
+    played = play(scenario, prepare=prepare)
     running = {host.id for host in played.stage.world.running()}
     truth = [row for row in watched[0][0].finish() if row.observer in running]
     begin_ns, end_ns = ((START_US + us) * 1000 for us in (begin_ms * 1000, scenario.end_us))

@@ -22,7 +22,7 @@ from cluster_core.sim.clock import US_PER_S, collector_at_rest
 from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
 from cluster_core.sim.host import Host, Path
 from cluster_core.sim.layouts import Layout, Place, check_layout, names_of, places_of
-from cluster_core.sim.scenario.stage import Stage
+from cluster_core.sim.stage import Stage
 from cluster_core.sim.world import World
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _run(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
     settings = settings_for(trial)
     chosen = places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))
     path = Path(max(1, int(trial.delay_ms * 1000)), max(1, int(trial.delay_ms * 200)))
-    stage = Stage(make_rng, trial.seed, chosen, path=path, keep_configs=False, is_told=False)
+    stage = Stage(make_rng, trial.seed, chosen, path=path, keep_configs=False)
     world = stage.world
     if trial.clients:
         stage.add_clients(trial.clients, rate=trial.rate)

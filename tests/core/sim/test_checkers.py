@@ -13,15 +13,13 @@ from cluster_core.node import candidacy
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim.clients import Ack, Promotion, Way, split_us
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
-from cluster_core.sim.scenario.play import play
-from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.scenario.text import read_scenario
 from cluster_core.slots.key_slot import key_slot
+from tests.benches.scenario import Scene
 
 
 def stage_of(masters, replicas, seed=1, node_timeout_ms=1000):
     settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=node_timeout_ms)
-    return Stage(Random, seed, places_of(Layout(masters, replicas), lambda name: settings, Random(seed)))
+    return Scene(Random, seed, places_of(Layout(masters, replicas), lambda name: settings, Random(seed)))
 
 
 def rules(stage):
@@ -201,13 +199,6 @@ def test_a_write_of_a_shard_that_is_down_is_not_lost_unless_the_shard_went_on_wi
 
     assert (down.lost, down.unavailable) == ((), (ack,))
     assert ([loss.way for loss in replaced.lost], replaced.unavailable) == ([Way.NOT_REPLICATED], ())
-
-
-def test_what_nobody_measured_is_not_expected_to_be_so():
-    """Without clients there is no write that could be lost: the expectation fails and says why."""
-    scenario = read_scenario("cluster masters=3\nend 5s\nexpect lost 0\n")
-
-    assert play(scenario, Random).failures == ("line 3: expect lost 0: not measured, there are no clients",)
 
 
 def test_a_split_lasts_about_as_long_as_pings_take_to_be_overdue():

@@ -12,9 +12,8 @@ from random import Random
 import pytest
 
 from cluster_core.sim.clients import Way
-from cluster_core.sim.fuzz import random_scenario
-from cluster_core.sim.scenario.play import Played, play
-from cluster_core.sim.scenario.text import read_scenario
+from tests.benches.random_scenarios import random_scenario
+from tests.benches.scenario import Played, play, read_scenario
 
 FEW = range(5)
 MANY = range(5, 312)
@@ -33,11 +32,11 @@ def scenario_text(seed: int) -> str:
 @cache
 def play_seed(seed: int) -> Played:
     """Kept: what runs once is looked at twice."""
-    return play(read_scenario(scenario_text(seed)), Random)
+    return play(read_scenario(scenario_text(seed)))
 
 
 def how_to_replay(seed: int) -> str:
-    return f"replay it with: python -m cluster_core.sim --random {seed} --text"
+    return f"replay it with: SIM_SEEDS={seed} pytest tests/core/sim/test_seeds.py"
 
 
 @pytest.mark.long

@@ -102,11 +102,11 @@ FAULTS_S: Final = 30.0
 """Seconds within which faults start."""
 
 
-def random_scenario(rng: Random, seed: int, profile: str = "") -> str:
-    """Return a random scenario, equal for equal generators; *seed* is written to it, *profile* is random if empty."""
+def random_scenario(rng: Random, seed: int) -> str:
+    """Return a random scenario, equal for equal generators; *seed* is written to it."""
     masters, replicas = 3 + below(rng, 4), below(rng, 3)
     timeout_s = pick(rng, (1, 2, 5))
-    profile = profile or pick(rng, tuple(PROFILES))
+    profile = pick(rng, tuple(PROFILES))
     plot = Plot(rng, masters, replicas, timeout_s)
     while len(plot.steps) < 4 + 2 * below(rng, 5):
         pick(rng, _FAULTS)(plot, FIRST_FAULT_S + rng.random() * FAULTS_S)

@@ -1,6 +1,6 @@
 """Trace of a run as text: view changes, elections, roles, state, external actions.
 
-Equal events at several hosts within `TOGETHER_US` share a line. Pings are left to `recording`.
+Equal events at several hosts within `TOGETHER_US` share a line.
 """
 
 from __future__ import annotations

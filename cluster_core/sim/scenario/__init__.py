@@ -1,1 +1,0 @@
-"""Scenario files: their text, their forms, and how they are played."""
