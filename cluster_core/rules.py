@@ -212,7 +212,7 @@ S16 | A timer that jumps puts a sentinel into TILT: it watches and does not act.
 S17 | One vote a master and epoch, one leader an epoch, and config epochs only grow. | sentinelVoteLeader |
 """
 
-CONTEXT: Final = frozenset({"R19", "R43", "R55c", "R75", "R101", "R136", "R171", "R173"})
+CONTEXT: Final = frozenset({"R19", "R43", "R55c", "R75", "R101", "R136", "R168", "R171", "R173"})
 """Rules that no code cites; they follow from others."""
 
 
