@@ -177,7 +177,7 @@ class Common(ModeOptions):
         """Start the Spark session that the options ask for."""
         from slotscope.runtime.run_metrics import metrics_writer
         from slotscope.runtime.spark.session import spark_session
-        from slotscope.runtime.storage.runs import observe_runs
+        from slotscope.runtime.storage.runs import observers
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)
@@ -185,7 +185,7 @@ class Common(ModeOptions):
         spark = spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
         if schema is not None:
             told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
-        observe_runs(*told)
+        observers[:] = told
         return spark
 
 

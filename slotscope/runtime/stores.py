@@ -28,19 +28,15 @@ SUPPORTED: Final = "a local folder, file://, s3://, s3a://, gs:// or abfss://"
 _REFUSED: Final = {
     "dbfs": "DBFS has no client outside Databricks",
     "hdfs": "delta-rs, which commits to the tables, has no client for HDFS",
+    "file": "file:// URIs name no host: write file:///PATH",
 }
-CONNECT_SECONDS: Final = 3
-REQUEST_SECONDS: Final = 60
-ATTEMPTS_MAX: Final = 4
 COMMIT_BYTES: Final = 128 << 10
 """Size of a commit without its rows."""
 REASON_CHARS_MAX: Final = 200
-DEFAULT_REGION: Final = "us-east-1"
-"""Region of a store with its own endpoint; few of them have regions."""
-
 ENDPOINT, REGION, KEY = "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID"
 SECRET, TOKEN = "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-_SENT: Final = (ENDPOINT, "AWS_ENDPOINT_URL_S3", REGION, "AWS_DEFAULT_REGION", KEY, SECRET, TOKEN, "AWS_PROFILE")
+_SENT: Final = ("AWS_", "GOOGLE_", "AZURE_")
+"""Beginnings of the variables that clients of stores read."""
 _OPTIONS: Final = re.compile(r"\?[a-z_]+=")
 """A query; a question mark before anything else is one of a glob."""
 NO_BUCKET: Final = "no such bucket"
@@ -64,27 +60,20 @@ def is_store(path: str) -> bool:
     return path.lower().startswith(STORES)
 
 
-def is_s3(path: str) -> bool:
-    """Whether *path* is a URI of S3, or of a store that speaks as S3."""
-    return path.lower().startswith(S3)
-
-
 def folder_of(place: str) -> str:
     """Return the path or URI of a folder that is written to: a root or a landing; ``file:`` URIs become paths.
 
     Raises InputError for a file system that is not supported, so that no local folder gets the name of its scheme.
     """
     match = _SCHEME.match(place)
-    scheme = match["scheme"].lower() if match else ""
-    if scheme == "file":
-        host, _, path = place.partition(":")[2].removeprefix("//").partition("/")
-        if host in ("", "localhost"):
-            return unquote(f"/{path.lstrip('/')}")
-        raise InputError(f"{place}: file:// URIs name no host: write file:///{host}/{path}")
-    if match and not is_store(place):
-        reason = _REFUSED.get(scheme, f"{scheme}: is not a file system that tables can be written to")
-        raise InputError(f"{place}: not supported: {reason}; use {SUPPORTED}")
-    return place
+    if match is None or is_store(place):
+        return place
+    scheme = match["scheme"].lower()
+    host, _, path = place.partition(":")[2].removeprefix("//").partition("/")
+    if scheme == "file" and host in ("", "localhost"):
+        return unquote(f"/{path.lstrip('/')}")
+    reason = _REFUSED.get(scheme, f"{scheme}: is not a file system that tables can be written to")
+    raise InputError(f"{place}: not supported: {reason}; use {SUPPORTED}")
 
 
 def is_live(path: str) -> bool:
@@ -97,7 +86,7 @@ def plain(path: str) -> str:
 
     Raises InputError, which repeats no secret, for a URI with credentials or options.
     """
-    if not is_s3(path):
+    if not path.lower().startswith(S3):
         return path
     bucket, slash, inside = path.partition("://")[2].partition("/")
     if "@" in bucket or _OPTIONS.search(inside):
@@ -114,14 +103,6 @@ def hide(text: str) -> str:
         if secret:
             text = text.replace(secret, "***")
     return text
-
-
-def _endpoint() -> dict[str, str]:
-    """The endpoint and the region of S3 in the environment, by what delta-rs calls them."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(ENDPOINT)
-    region = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION") or (DEFAULT_REGION if endpoint else None)
-    known = {"aws_endpoint_url": endpoint, "aws_region": region}
-    return {name: value for name, value in known.items() if value}
 
 
 def file_system(uri: str) -> tuple[fs.FileSystem, str]:
@@ -153,42 +134,30 @@ def write_object(uri: str, data: bytes) -> None:
 
 
 def storage_options(uri: str) -> dict[str, str] | None:
-    """The options with which delta-rs opens the table at *uri*; None for the defaults."""
-    if not is_store(uri):
-        return None
-    options = {
-        "connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{REQUEST_SECONDS}s", "max_retries": str(ATTEMPTS_MAX),
-    }  # fmt: skip
-    if is_s3(uri):
-        options |= _endpoint() | {"aws_conditional_put": "etag"}
-        options["aws_allow_http"] = str(options.get("aws_endpoint_url", "").startswith("http://")).lower()
-    return options
+    """The options with which delta-rs opens the table at *uri*, beside those of the environment; None for a local one."""
+    known = {"aws_allow_http": "true", "connect_timeout": "3s", "max_retries": "4"}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
+    return known | ({"aws_endpoint_url": endpoint} if endpoint else {}) if is_store(uri) else None
 
 
 def spark_uri(uri: str) -> str:
     """*uri* as Hadoop's file systems, and so Spark, name it."""
-    return f"s3a{plain(uri)[2:]}" if is_s3(uri) else uri
+    return f"s3a{plain(uri)[2:]}" if uri.lower().startswith(S3) else uri
 
 
 def spark_settings() -> dict[str, str]:
     """Spark's settings for S3, without credentials: those are in its environment, which other users cannot read."""
-    settings = {
-        "spark.hadoop.fs.s3a.connection.establish.timeout": f"{CONNECT_SECONDS}s",
-        "spark.hadoop.fs.s3a.attempts.maximum": str(ATTEMPTS_MAX),
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-    }
-    known = _endpoint()
-    if "aws_endpoint_url" in known:
-        settings["spark.hadoop.fs.s3a.endpoint"] = known["aws_endpoint_url"]
-        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
-    if "aws_region" in known:
-        settings["spark.hadoop.fs.s3a.endpoint.region"] = known["aws_region"]
-    return settings
+    s3a, region = "spark.hadoop.fs.s3a", os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")
+    settings = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(ENDPOINT):
+        settings |= {f"{s3a}.endpoint": endpoint, f"{s3a}.path.style.access": "true"}
+        region = region or "us-east-1"  # few stores with their own endpoint have regions
+    return settings | ({f"{s3a}.endpoint.region": region} if region else {})
 
 
 def environment() -> dict[str, str]:
     """The variables of this process that executors need to open the same objects."""
-    return {name: os.environ[name] for name in _SENT if os.environ.get(name)}
+    return {name: value for name, value in os.environ.items() if name.startswith(_SENT)}
 
 
 def reason(error: Exception) -> str:

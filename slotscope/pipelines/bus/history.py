@@ -135,7 +135,6 @@ class HistoryReplay:
             cluster,
             self._inputs.sizes(),
             replaces=("bus-replay", "sentinel-replay"),
-            last=(history.REPLAY_STATE,),
         )
 
     def fold(self, run: Run) -> Outcome:

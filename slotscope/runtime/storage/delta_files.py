@@ -11,7 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
+COMPACT_EVERY: Final = 50
+"""Versions of a table after which its small files are joined."""
 ATTEMPTS_MAX: Final = 30
 """Attempts at a commit: jobs of a whole fleet may end in the same second."""
 PAUSE_S: Final = 0.02
@@ -83,10 +85,9 @@ def check_format(root: str) -> None:
     """Raise `InputError` where the tables of *root* have a newer format than this version writes, or one older than the last two."""
     with _reading(location(root, RUNS)):
         opened = _opened(location(root, RUNS))
-    is_numbered = opened is None or "format" in {field.name for field in opened.schema().fields}
     files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []
-    written = max((file.get("max.format") or OLDEST_FORMAT for file in files), default=FORMAT)
-    if not is_numbered or written < OLDEST_FORMAT:
+    written = max((file.get("max.format") or 0 for file in files), default=FORMAT)
+    if written < OLDEST_FORMAT:
         raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
     if written > FORMAT:
         raise InputError(f"{root}: tables of a newer version; upgrade slotscope")
@@ -130,8 +131,8 @@ def commit_rows(
     rows: pa.Table | Sequence[Mapping[str, Any]] | Callable[[], pa.RecordBatchReader] | None,
     where: str,
     claims: Mapping[str, int] | None = None,
-) -> int:
-    """Put *rows* in the place of those that meet *where*, in one commit, the first of which creates the table; return its version.
+) -> None:
+    """Put *rows* in the place of those that meet *where*, in one commit, the first of which creates the table.
 
     Without *rows* it only deletes, and makes no commit where there is nothing to delete.  Every new row must meet *where*, so a commit
     that the store took without answering is made again without harm.  *claims* are numbers by transaction id: a table that holds a
@@ -144,12 +145,16 @@ def commit_rows(
         if opened is not None and any((opened.transaction_version(name) or 0) > no for name, no in numbers.items()):
             raise TryAgainError(f"{place}: a later run replaced these rows; run this again")
         if rows is not None:
-            _write(opened, place, table, rows() if callable(rows) else as_table(table, rows), where, numbers)
+            made = rows() if callable(rows) else as_table(table, rows)
+            _write(opened or place, table, made, numbers, mode="overwrite", predicate=where)
         elif opened is not None:
             opened.delete(where)
         return opened.version() if opened is not None else 0
 
-    return retry(place, commit)
+    version = retry(place, commit)
+    if version > 1 and version % COMPACT_EVERY <= 1:  # a run makes two of silver/runs
+        with suppress(PlaceError, TryAgainError):
+            compact(root, table)
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> None:
@@ -158,29 +163,23 @@ def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.
 
     def commit(opened: DeltaTable | None) -> None:
         if opened is None or opened.transaction_version(mark) is None:
-            _write(opened, place, table, made, None, {mark: 1})
+            _write(opened or place, table, made, {mark: 1}, mode="append")
 
     retry(place, commit)
 
 
 def _write(
-    opened: DeltaTable | None,
-    place: str,
-    table: Table,
-    rows: pa.Table | pa.RecordBatchReader,
-    where: str | None,
-    numbers: Mapping[str, int],
+    target: Any, table: Table, rows: pa.Table | pa.RecordBatchReader, numbers: Mapping[str, int], **how: Any
 ) -> None:
-    """Commit *rows*; where the table does not exist yet, one of two writers that create it fails with `CommitFailedError`."""
+    """Commit *rows* to an open table, or to one that it creates: of two writers that do one fails with `CommitFailedError`."""
+    is_new, now_ms = isinstance(target, str), time.time_ns() // 1_000_000
     if isinstance(rows, pa.Table):
-        stores.check_room(place, rows.nbytes)
-    marks = [Transaction(name, number, time.time_ns() // 1_000_000) for name, number in numbers.items()]
-    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
+        stores.check_room(target if is_new else target.table_uri.removeprefix("file://"), rows.nbytes)
+    marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
     write_deltalake(
-        opened or place, rows, **how, schema_mode="merge",
-        name=table.name, description=table.about, configuration=table.properties,
-        partition_by=None if opened is not None else list(table.partition_by) or None,
-        storage_options=stores.storage_options(place), commit_properties=CommitProperties(app_transactions=marks),
+        target, rows, **how, schema_mode="merge", name=table.name, description=table.about, configuration=table.properties,
+        partition_by=list(table.partition_by) or None if is_new else None, commit_properties=CommitProperties(app_transactions=marks),
+        storage_options=stores.storage_options(target) if is_new else None,
     )  # fmt: skip
 
 
@@ -265,7 +264,7 @@ def as_rows(answer: pa.Table) -> list[dict[str, Any]]:
 
 def query_table(root: str, sql: str, *tables: Table) -> pa.Table:
     """The answer of DataFusion to *sql*, which names *tables* without their layers; raises as `read_rows` does."""
-    engine, views = QueryBuilder(), []
+    engine = QueryBuilder()
     with _reading(", ".join(location(root, table) for table in tables)):
         for table in tables:
             there, source = set[str](), "(SELECT 1) WHERE FALSE"
@@ -277,10 +276,8 @@ def query_table(root: str, sql: str, *tables: Table) -> pa.Table:
                 f'"{f.name}"' if f.name in there else f'{_NULLS.get(f.type, "NULL")} AS "{f.name}"'
                 for f in table.schema
             )
-            views.append(f"{table.sql_name} AS (SELECT {', '.join(columns)} FROM {source})")
-        own = sql.removeprefix("WITH ")
-        listed = f"WITH {', '.join(views)}{' ' if own is sql else ', '}{own}"
-        return pa.RecordBatchReader.from_stream(engine.execute(listed)).read_all()
+            engine.execute(f"CREATE VIEW {table.sql_name} AS SELECT {', '.join(columns)} FROM {source}").read_all()
+        return pa.RecordBatchReader.from_stream(engine.execute(sql)).read_all()
 
 
 def query_sources(sql: str, table: Table, sources: Iterable[tuple[pa.Table | Dataset, str]]) -> pa.Table:
@@ -302,7 +299,6 @@ def _memory_engine() -> DuckDBPyConnection:
 
     engine = duckdb.connect(config={"threads": 1})
     engine.execute("SET TimeZone = 'UTC'")
-    engine.execute("CREATE MACRO arrow_cast(value, kind) AS value")
     engine.execute("CREATE MACRO regexp_like(value, pattern) AS regexp_matches(value, pattern)")
     return engine
 

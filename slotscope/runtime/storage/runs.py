@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from schemas.catalogue import WRITTEN_BY
+from schemas.history import REPLAY_STATE
 from schemas.runs import CLUSTERS, FORMAT, RUNS
 from schemas.table import Table
 from slotscope.runtime import stores
@@ -34,8 +35,6 @@ from slotscope.runtime.program import LATEST, program_version
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import all_equal, any_of, location
 
-COMPACT_EVERY: Final = 50
-"""Versions of silver/runs after which the small files of its tables are joined; a run makes two."""
 REASON_CHARS_MAX: Final = 200
 HELD_ROWS_MAX: Final = 50_000
 """Rows of a query that are staged in memory; tasks stage more."""
@@ -43,8 +42,6 @@ THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
 WAIT_S: Final = 0.2
 """Between two looks at a later run."""
-ID_DIGITS: Final = 8
-"""Digits of a node id in the name of an unnamed cluster."""
 _COUNTING: Final = threading.Lock()
 
 
@@ -79,8 +76,8 @@ class Stage(NamedTuple):
 class Run:
     """One run of *job* that writes the snapshot or plan *name*; rows of that name by the jobs *replaces* are replaced, too.
 
-    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`); tables in *last* are committed after all
-    others.  Without a name it is called by the time at which it began and a random number, with the cluster where one was given.
+    A run that *continues* an earlier one keeps the rows outside of each table's tail (`append`).  Without a name it is called by the
+    time at which it began and a random number, with the cluster where one was given.
     """
 
     root: str
@@ -89,7 +86,6 @@ class Run:
     cluster: str | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
     replaces: tuple[str, ...] = ()
-    last: tuple[Table, ...] = ()
     continues: bool = False
     data_at: datetime | int | None = None
     """Latest time in the inputs; a number is microseconds since the epoch."""
@@ -105,13 +101,14 @@ class Run:
     """Rows of silver/clusters that it adds."""
     _number: int = 0
     """Greater than those of the runs of its snapshot that it found; else nanoseconds since the epoch."""
-    _began_s: float = field(default_factory=time.monotonic)
     _clusters: set[str | None] = field(default_factory=set)
     """Clusters of the complete runs of its snapshot that it found."""
     _tails: dict[Table, str] = field(default_factory=dict)
     """Tables with staged rows, and the condition of the rows that these replace."""
     _held: dict[Table, list[pa.Table]] = field(default_factory=dict)
     _by_tasks: set[Table] = field(default_factory=set)
+    _is_contended: bool = False
+    """Whether another run of its snapshot is at work."""
 
     @property
     def _jobs(self) -> tuple[str, ...]:
@@ -124,8 +121,6 @@ class Run:
     def _mine(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Those of *rows* of silver/runs that are about runs of this snapshot and job."""
         return [row for row in rows if row["snapshot_id"] == self.name and row["job"] in self._jobs]
-
-    # -- begin -------------------------------------------------------------------------------------------------------
 
     def _begin(self, known: Iterable[Mapping[str, Any]]) -> None:
         """Take a number after those of the snapshot's runs in *known*; raises InputError where it is one of another cluster."""
@@ -147,7 +142,7 @@ class Run:
                 rows = delta_files.read_rows(self.root, CLUSTERS, where=any_of("node_id", ids), order_by="since")
             else:
                 rows = self.stored[CLUSTERS].to_pylist()
-            self.cluster = self.cluster or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
+            self.cluster = self.cluster or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:8]}")
             new = set(ids) - {row["node_id"] for row in rows if row["cluster"] == self.cluster}
             now = datetime.now(UTC)
             self.new_nodes = [{"cluster": self.cluster, "node_id": node_id, "since": now} for node_id in sorted(new)]
@@ -159,8 +154,6 @@ class Run:
             raise InputError(
                 f"--snapshot {self.name}: that is one of cluster {other}, not of {self.cluster}: choose another name"
             )
-
-    # -- stage -------------------------------------------------------------------------------------------------------
 
     def stage(self, table: Table, tail: str = "TRUE") -> Stage:
         """Where tasks put rows of *table* themselves; `wrote` counts them.  *tail* as in `append`."""
@@ -226,13 +219,11 @@ class Run:
 
     def check(self, name: str, values: Mapping[str, int | None]) -> None:
         """Record that the figure *name* is equal in all of *values*, by table; raises InputError where it is not."""
-        known = {value for value in values.values() if value is not None}
         self.checks += [{"name": name, "of": of, "value": value} for of, value in values.items()]
-        if len(known) > 1:
-            listed = ", ".join(f"{value:,} by {of}" for of, value in values.items() if value is not None)
+        known = {of: value for of, value in values.items() if value is not None}
+        if len(set(known.values())) > 1:
+            listed = ", ".join(f"{value:,} by {of}" for of, value in known.items())
             raise InputError(f"{self.root}: consistency check failed, nothing was replaced: {name}: {listed}")
-
-    # -- commit ------------------------------------------------------------------------------------------------------
 
     @property
     def _tables(self) -> list[Table]:
@@ -265,10 +256,11 @@ class Run:
 
     def await_later_run(self) -> None:
         """Wait until no later run of the snapshot is at work, at most as long as this one was: two jobs that restart each time both end."""
-        until_s = 2 * time.monotonic() - self._began_s
+        now = datetime.now(UTC)
+        until = now + (now - self.started_at)
         running = all_equal({"state": State.RUNNING, "snapshot_id": self.name})
         where = f"{any_of('job', self._jobs)} AND {running} AND began_at > {self._number}"
-        while time.monotonic() < until_s and delta_files.read_rows(self.root, RUNS, where=where):
+        while datetime.now(UTC) < until and delta_files.read_rows(self.root, RUNS, where=where):
             time.sleep(WAIT_S)
 
     def _row(self, state: State) -> dict[str, Any]:
@@ -302,13 +294,10 @@ def begin_together(runs: Sequence[Run]) -> None:
         began, token = run.started_at.astimezone(UTC), secrets.token_hex(3)
         run.run_id = f"{run.job}-{began:%Y%m%dT%H%M%SZ}-{token}"
         run.name = run.name or "-".join(filter(None, (f"{began:%Y-%m-%dT%H%M%SZ}", run.cluster, token)))
-    root, probe = delta_files.base(runs[0].root), f"{runs[0]._folder}/begun"
-    if stores.is_store(root):  # delta-rs prints a panic where it may not write
-        delta_files.retry(root, lambda _: stores.write_object(probe, b"1"))
     known = _known(runs)
     for run in runs:
         run._begin(known)
-    delta_files.append_rows(root, RUNS, [run._row(State.RUNNING) for run in runs])
+    delta_files.append_rows(runs[0].root, RUNS, [run._row(State.RUNNING) for run in runs])
 
 
 def close_together(runs: Sequence[Run]) -> None:
@@ -318,38 +307,31 @@ def close_together(runs: Sequence[Run]) -> None:
     """
     root, known = runs[0].root, _known(runs)
     by_table: dict[Table, list[Run]] = {}
-    contended = set()
     for run in runs:
         earlier = run._earlier(known)
-        if any(row["state"] == State.RUNNING for row in earlier):
-            contended.add(run.run_id)
-        cleared = run._tables if earlier and (run.run_id in contended or not run.continues) else ()
+        run._is_contended = any(row["state"] == State.RUNNING for row in earlier)
+        cleared = run._tables if earlier and (run._is_contended or not run.continues) else ()
         for table in dict.fromkeys((*run._tails, *cleared)):
             by_table.setdefault(table, []).append(run)
-    last = {table: by_table.pop(table) for run in runs for table in run.last if table in by_table}
-    commit = bind(_commit, contended=contended)
+    states = by_table.pop(REPLAY_STATE, ())  # last, because a fold goes on from there
     with ThreadPoolExecutor(THREADS, "commits") as pool:
-        list(pool.map(commit, by_table, by_table.values()))
+        list(pool.map(_commit, by_table, by_table.values()))
     new_nodes = [row for run in runs for row in run.new_nodes]
     if new_nodes:
         delta_files.append_rows(root, CLUSTERS, new_nodes)
-    for table, own in last.items():
-        commit(table, own)
+    if states:
+        _commit(REPLAY_STATE, states)
     named = ((run, f"{all_equal({'snapshot_id': run.name})} AND {any_of('job', run._jobs)}") for run in runs)
     earlier_rows = _any(f"{mine} AND COALESCE(began_at, 0) <= {run._number}" for run, mine in named)
-    version = delta_files.commit_rows(root, RUNS, [run._row(State.COMPLETE) for run in runs], earlier_rows)
+    delta_files.commit_rows(root, RUNS, [run._row(State.COMPLETE) for run in runs], earlier_rows)
     for run in runs:
         run.is_closed = True
         drop_stage(root, run.run_id)
-        for observe in _observers:
+        for observe in observers:
             observe(run)
-    if version % COMPACT_EVERY <= 1:
-        for table in dict.fromkeys((*(table for run in runs for table in run._tables), RUNS)):
-            with suppress(InputError, TryAgainError):
-                delta_files.compact(root, table)
 
 
-def _commit(table: Table, runs: Sequence[Run], contended: set[str]) -> None:
+def _commit(table: Table, runs: Sequence[Run]) -> None:
     """Put the rows of *runs* in the place of those that they replace, in one commit; none where there are none.
 
     Where another run of a snapshot is at work a table without rows is claimed, too.
@@ -362,7 +344,7 @@ def _commit(table: Table, runs: Sequence[Run], contended: set[str]) -> None:
         if held:
             delta_files.append_rows(folders[0], table, pa.concat_tables(held))
         rows = bind(delta_files.stream, table, [location(folder, table) for folder in folders])
-    elif any(map(len, held)) or any(run.run_id in contended for run in runs):
+    elif any(map(len, held)) or any(run._is_contended for run in runs):
         rows = pa.concat_tables([*held, table.stored.empty_table()])
     where = _any(dict.fromkeys(run._replaced(table) for run in runs))
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)
@@ -373,12 +355,8 @@ def _any(conditions: Iterable[str]) -> str:
     return " OR ".join(f"({condition})" for condition in conditions)
 
 
-_observers: list[Callable[[Run], None]] = []
-
-
-def observe_runs(*observers: Callable[[Run], None]) -> None:
-    """Call *observers*, and no others, with each complete run: a catalog registers its tables so."""
-    _observers[:] = observers
+observers: list[Callable[[Run], None]] = []
+"""Called with each complete run: a catalog registers its tables so."""
 
 
 def running(root: str, job: str, name: str | None, **more: Any) -> AbstractContextManager[Run]:

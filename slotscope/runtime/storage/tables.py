@@ -19,10 +19,8 @@ from schemas.table import Table
 from slotscope.runtime import stores
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import is_written, location
-from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, Stage
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, THREADS, Run, Stage
 
-WRITE_THREADS = 3
-"""Tables that are made at a time: half of a small query is planning."""
 STAGED_ROWS = 200_000
 """Rows of one commit of a task to a staged table."""
 
@@ -89,5 +87,5 @@ def _stage_made(
 
 def apply_changes(changes: Iterable[Change], run: Run) -> None:
     """`apply_change` for several tables, a few at a time; the first error is raised when all have ended."""
-    with ThreadPoolExecutor(WRITE_THREADS, "tables") as pool:
+    with ThreadPoolExecutor(THREADS, "tables") as pool:
         list(pool.map(bind(apply_change, run=run), changes))

@@ -10,7 +10,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import NODE_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.run_metrics import metrics_writer, status_writer
-from slotscope.runtime.storage.runs import observe_runs, running
+from slotscope.runtime.storage.runs import observers, running
 from tests.benches.ports import free_port
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
@@ -19,7 +19,7 @@ parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_clie
 @pytest.fixture(autouse=True)
 def _nobody_hears_afterwards():
     yield
-    observe_runs()
+    observers.clear()
 
 
 def figures_of(text: str) -> dict[tuple[str, ...], float]:
@@ -30,7 +30,7 @@ def figures_of(text: str) -> dict[tuple[str, ...], float]:
 
 def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
     path, root = tmp_path / "slotscope.prom", str(tmp_path / "root")
-    observe_runs(metrics_writer(str(path)))
+    observers[:] = [metrics_writer(str(path))]
     for cluster, rows in (("a", 1), ("b", 2), ("a", 3)):
         with running(root, "key-slots", cluster, cluster=cluster, inputs={"x.rdb": 40, "y.rdb": 2}) as run:
             run.append(NODE_LOAD, [{"node_id": str(number)} for number in range(rows)])
@@ -49,7 +49,7 @@ def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
 def test_a_port_serves_runs_and_the_status_of_a_recorder(tmp_path):
     """Tables that the last run did not write have no rows; the time of the data shows how far behind it is."""
     port = free_port()
-    observe_runs(metrics_writer(str(port)))
+    observers[:] = [metrics_writer(str(port))]
     with running(str(tmp_path), "history", "a", cluster="a") as run:
         run.append(BAD_RECORDS, [{"job": "history"}])
     with running(str(tmp_path), "history", "a", cluster="a") as run:
@@ -76,7 +76,7 @@ def test_a_recorder_publishes_its_status(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_said_and_takes_nothing_away(tmp_path):
-    observe_runs(metrics_writer(str(tmp_path / "none" / "slotscope.prom")))
+    observers[:] = [metrics_writer(str(tmp_path / "none" / "slotscope.prom"))]
 
     refused = pytest.raises(InputError, match="the run is complete, its figures cannot be written: No such file")
     with refused, running(str(tmp_path / "root"), "key-slots", "a") as run:

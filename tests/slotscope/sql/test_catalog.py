@@ -12,7 +12,7 @@ from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import Run, begin_together, observe_runs
+from slotscope.runtime.storage.runs import Run, begin_together, observers
 from slotscope.sql.catalog import check_catalog, register_tables
 from tests.benches.program import slotscope
 from tests.builders.stored_rows import store
@@ -25,7 +25,7 @@ DUMP = DATA / "valkey-9.1" / "before" / "node-7003.rdb"
 def schema(spark) -> Iterator[str]:
     """A schema of Spark's own catalog, for one test."""
     yield "of_a_test"
-    observe_runs()
+    observers.clear()
     spark.sql("DROP SCHEMA IF EXISTS of_a_test CASCADE")
 
 
