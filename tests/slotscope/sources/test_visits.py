@@ -92,7 +92,7 @@ def test_one_that_is_lost_tells_its_own_conversation_and_no_other() -> None:
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
     """The others go on meanwhile."""
     with scripted(say) as (port, asked), visits(port, 2) as nodes:
-        nodes[0].rest_until(time.monotonic() + 0.2)
+        nodes[0].link.due_s = time.monotonic() + 0.2
         in_turns((node, partial(chat, node, 3)) for node in nodes)
 
     assert [words[1] for words in asked] == [b"1"] * 3 + [b"0"] * 3
