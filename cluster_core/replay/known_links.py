@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster_core.kernels.bus.known_links import Bounds, LinkTable, Passing, SeenMessages
+from cluster_core.kernels.bus.link_meter import LinkMeter
 from cluster_core.replay.dispatch import CLOCK_BACK_NS, Dispatcher
 from cluster_core.replay.evidence import Endpoint
-from cluster_core.replay.link_meter import LinkMeter
 
 RUN_MIN: Final = 16
 """Minimum messages of a useful run; after shorter ones, ever longer stretches use the plain code."""
@@ -45,14 +45,13 @@ class KnownLinks:
         seen.number_senders(self._names)
         goes_on = True
         while goes_on and at < len(seen):
-            bounds = Bounds(dispatcher.clock_ns, before_ns, CLOCK_BACK_NS, meter.silence_ns)
-            run = self._table.run(seen, at, meter.sums, bounds)
+            bounds = Bounds(dispatcher.clock_ns, before_ns, CLOCK_BACK_NS)
+            run = self._table.run(seen, at, bounds)
             at = run.at
             for pair, connection in run.fresh:
                 meter.note_connection(pair, connection)
-            for pair, from_ns, to_ns in run.silences:
-                meter.note_silence(pair, from_ns, to_ns)
             if len(run.passing.rows):
+                meter.note_all(run.passing.pair, run.passing.kind, run.passing.total_bytes, run.passing.ts_ns)
                 take(dispatcher.pass_over(run.now_ns, len(run.passing.rows)), run.passing)
             goes_on = run.is_unknown and self._learn(seen, at)
         self._patience = 0 if at - start >= RUN_MIN else min(2 * self._patience + 1, PATIENCE_MAX)

@@ -13,40 +13,6 @@ _TRAILER_BYTES: Final = 9  # end opcode and checksum before the mark
 _RDB_END: Final = 0xFF
 
 
-class _Frame:
-    """Counts the bytes of a dump: *announced* bytes, or all bytes before *terminator*."""
-
-    __slots__ = ("_tail", "announced", "is_ended", "received", "terminator")
-
-    def __init__(self, announced: int | None, terminator: bytes = b"") -> None:
-        self.announced = announced
-        self.terminator = terminator
-        self.received = 0
-        self.is_ended = announced == 0
-        self._tail = b""
-
-    def feed(self, data: bytes) -> int:
-        """Return how many leading bytes of *data* belong to the dump and its terminator."""
-        if self.announced is None:
-            return self._feed_to_mark(data)
-        count = min(len(data), self.announced - self.received)
-        self.received += count
-        self.is_ended = self.received == self.announced
-        return count
-
-    def _feed_to_mark(self, data: bytes) -> int:
-        """Search for the mark right after the end of the dump; the same text inside the dump does not count."""
-        known = self._tail + data
-        at = known.find(self.terminator, max(0, len(self._tail) - EOF_MARK_BYTES + 1))
-        while at >= 0 and not (at < _TRAILER_BYTES or known[at - _TRAILER_BYTES] == _RDB_END):
-            at = known.find(self.terminator, at + 1)
-        if at < 0:
-            self._tail = known[-(EOF_MARK_BYTES + _TRAILER_BYTES) :]
-            return len(data)
-        self.is_ended = True
-        return at + EOF_MARK_BYTES - len(self._tail)
-
-
 _LENGTH: Final = re.compile(rb"\$([0-9]{1,19})\r\n")
 _MARK: Final = re.compile(rb"\$EOF:([0-9a-zA-Z]{40})\r\n")
 _LINE_BYTES_MAX: Final = 512
@@ -56,41 +22,41 @@ class DumpReceiver:
     """Extracts the dump from the bytes after SYNC, without the terminator of a diskless transfer."""
 
     def __init__(self) -> None:
+        self.is_begun = self.is_ended = False
+        """Whether the header line has arrived, and whether the dump is complete."""
+        self.announced: int | None = None
+        """The dump's length; None if unknown before its end."""
         self._line = bytearray()
-        self._dump: _Frame | None = None
+        self._mark = b""
+        self._received = 0
         self._held = b""
-
-    @property
-    def is_begun(self) -> bool:
-        """Return whether the header line has arrived."""
-        return self._dump is not None
-
-    @property
-    def is_ended(self) -> bool:
-        """Return whether the dump is complete."""
-        return self._dump is not None and self._dump.is_ended
-
-    @property
-    def announced(self) -> int | None:
-        """Return the dump's length; None if unknown before its end."""
-        return None if self._dump is None else self._dump.announced
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes and return the part that belongs to the dump.
 
         Raises ProtocolError for an error reply and for anything that is not a reply to SYNC.
         """
-        if self._dump is None:
+        if not self.is_begun:
             data = self._begin(data)
-        if self._dump is None or self._dump.is_ended:
+        if not self.is_begun or self.is_ended:
             return b""
-        data = data[: self._dump.feed(data)]
-        if self._dump.announced is not None:
-            return data
-        data = self._held + data  # the last bytes may be the terminator
-        ends = len(data) - EOF_MARK_BYTES
-        self._held = b"" if self.is_ended else data[max(ends, 0) :]
-        return data[: max(ends, 0)]
+        if self.announced is None:
+            return self._feed_to_mark(data)
+        data = data[: self.announced - self._received]
+        self._received += len(data)
+        self.is_ended = self._received == self.announced
+        return data
+
+    def _feed_to_mark(self, data: bytes) -> bytes:
+        """Search for the mark right after the end of the dump; the same text inside the dump does not count."""
+        known = self._held + data  # the last bytes may be the mark and the end before it
+        at = known.find(self._mark, max(0, len(self._held) - EOF_MARK_BYTES + 1))
+        while at >= 0 and not (at < _TRAILER_BYTES or known[at - _TRAILER_BYTES] == _RDB_END):
+            at = known.find(self._mark, at + 1)
+        self.is_ended = at >= 0
+        end = at if self.is_ended else max(0, len(known) - EOF_MARK_BYTES - _TRAILER_BYTES)
+        self._held = known[end:]
+        return known[:end]
 
     def _begin(self, data: bytes) -> bytes:
         """Read the header line and return the bytes after it."""
@@ -104,10 +70,12 @@ class DumpReceiver:
         if line.startswith(b"-"):
             raise ProtocolError(line[1:].decode("utf-8", "backslashreplace"))
         if found := _LENGTH.fullmatch(line + end):
-            self._dump = _Frame(int(found[1]))
+            self.announced = int(found[1])
+            self.is_ended = not self.announced
         elif found := _MARK.fullmatch(line + end):
-            self._dump = _Frame(None, found[1])
+            self._mark = found[1]
         else:
             raise ProtocolError("the server does not answer SYNC with a dump")
+        self.is_begun = True
         self._line.clear()
         return rest

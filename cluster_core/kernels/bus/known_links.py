@@ -1,7 +1,6 @@
-"""Messages on connections of which all is known, in bulk: whose turn is when, and what went from node to node.
+"""Messages on identified connections, in bulk: the only filter of messages that change nothing but clocks and sums.
 
-A stretch ends at the first message that may change more than clocks and sums; that one is for the plain code
-(`cluster_core.replay.dispatch`, `cluster_core.replay.link_meter`), of which this is the compiled twin.
+A run ends at the first message that may change more; `cluster_core.replay.dispatch` takes that one.
 """
 
 # mypy: disable-error-code="no-any-return,return-value"
@@ -18,7 +17,6 @@ from cluster_core.formats.capture.bus_rows import INITIATOR, UNSEEN
 from cluster_core.kernels.bus.packets import Rows, new_rows
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.raw_bytes import copy_bytes
-from cluster_core.wire.bus import GOSSIP_TYPES, HEADER_BYTES, TYPE_NAMES
 
 LINK = np.dtype(
     [
@@ -41,27 +39,11 @@ row of the *pair*, when it *spoke* last, and whether a message *has passed*.
 """
 NOBODY: Final = -2
 """No message names this sender; -1 stands for one that names none."""
-TYPES: Final = len(TYPE_NAMES)
-FIRST, LAST, LONGEST, MESSAGES, BYTES, GOSSIP, SUMS = range(7)
-"""Columns of `Sums.sums`."""
-NOW, COUNT, FRESH, SILENT, IS_UNKNOWN, TURNS = range(6)
-"""Places in the turns of `pass_known`: the time, how many passed, how many sides of links did so for the first time, how many silences
-there were, and whether it ended at a link or a sender that is not known."""
-SILENCES_PER_RUN: Final = 4096
+NOW, COUNT, FRESH, IS_UNKNOWN, TURNS = range(5)
+"""Places in the turns of `pass_known`: the time, how many passed, how many sides of links did so for the first time, and
+whether it ended at a link or a sender that is not known."""
 _ROWS_MIN: Final = 256
-_INITIATOR, _UNSEEN, _HEADER_BYTES = INITIATOR, UNSEEN, HEADER_BYTES
-_GOSSIP_TYPES: Final = tuple(int(kind) for kind in sorted(GOSSIP_TYPES))
-
-
-class Sums(NamedTuple):
-    """What went from node to node, a row a pair."""
-
-    sums: NDArray[np.int64]
-    """By FIRST … GOSSIP; times in ns."""
-    types: NDArray[np.int64]
-    """Messages [0] and bytes [1] of each known type."""
-    is_open: NDArray[np.bool_]
-    """Whether there is room for every known type."""
+_INITIATOR, _UNSEEN = INITIATOR, UNSEEN
 
 
 class Links(NamedTuple):
@@ -72,36 +54,23 @@ class Links(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The time, what ends a stretch (a time that is not reached, a clock that goes back by more), and what is longer than this is a silence."""
+    """The time, and what ends a run: a time that is not reached, a clock that goes back by more."""
 
     now_ns: int
     before_ns: int
     clock_back_ns: int
-    silence_ns: int
 
 
 class Passed(NamedTuple):
-    """What passed: the row of each message, its turn and the row of its link; links as twice their row and the side that
-    spoke for the first time; silences as pair, beginning and end.
+    """What passed: row, turn, row of the link and pair of each message; links as twice their row and the side that spoke
+    for the first time.
     """
 
     row: NDArray[np.int64]
     ts_ns: NDArray[np.int64]
     link: NDArray[np.int32]
+    pair: NDArray[np.int32]
     fresh: NDArray[np.int64]
-    silences: NDArray[np.int64]
-
-
-def new_sums(pairs: int) -> Sums:
-    """Rows of *pairs* pairs of which nothing went."""
-    return Sums(
-        np.zeros((pairs, SUMS), np.int64), np.zeros((pairs, TYPES, 2), np.int64), np.ones(pairs, dtype=np.bool_)
-    )
-
-
-def doubled(sums: Sums) -> Sums:
-    """The same with as many more rows."""
-    return Sums(*(np.concatenate(both) for both in zip(sums, new_sums(len(sums.is_open)), strict=True)))
 
 
 @njit(inline="always")
@@ -140,7 +109,6 @@ def pass_known(
     order: NDArray[np.int64],
     at: int,
     links: Links,
-    sums: Sums,
     bounds: Bounds,
     turns: NDArray[np.int64],
     passed: Passed,
@@ -149,9 +117,9 @@ def pass_known(
 
     *senders* is the number of each message's sender, -1 for none; *order* may name what is no message, by a number beyond them or below 0.
     """
-    now, count, fresh, silent = turns[NOW], np.int64(0), np.int64(0), np.int64(0)
+    now, count, fresh = turns[NOW], np.int64(0), np.int64(0)
     turns[IS_UNKNOWN] = 0
-    while at < order.shape[0] and silent < SILENCES_PER_RUN:
+    while at < order.shape[0]:
         row = order[at]
         if row < 0 or row >= messages.shape[0]:
             break
@@ -159,9 +127,9 @@ def pass_known(
         if way == _UNSEEN:
             at += 1
             continue
-        ts_ns, kind = messages[row].ts_ns, np.int64(messages[row].type)
+        ts_ns = messages[row].ts_ns
         side = 0 if way == _INITIATOR else 1
-        if ts_ns < now - bounds.clock_back_ns or kind >= TYPES:
+        if ts_ns < now - bounds.clock_back_ns:
             break
         ts_ns = max(ts_ns, now)
         if ts_ns >= bounds.before_ns:
@@ -170,44 +138,16 @@ def pass_known(
         if link < 0 or links.rows[link].sender[side] != senders[row]:
             turns[IS_UNKNOWN] = 1
             break
-        pair = links.rows[link].pair[side]
-        if not sums.is_open[pair]:
-            break
-        total = messages[row].totlen
-        _note(sums, pair, kind, total, ts_ns, bounds.silence_ns, passed.silences[silent])
-        silent += passed.silences[silent, 2] > 0
         links.rows[link].spoke_ns[side] = ts_ns
         if not links.rows[link].has_passed[side]:
             links.rows[link].has_passed[side] = 1
             passed.fresh[fresh] = 2 * link + side
             fresh += 1
         passed.row[count], passed.ts_ns[count], passed.link[count] = row, ts_ns, link
+        passed.pair[count] = links.rows[link].pair[side]
         now, count, at = ts_ns, count + 1, at + 1
-    turns[NOW], turns[COUNT], turns[FRESH], turns[SILENT] = now, count, fresh, silent
+    turns[NOW], turns[COUNT], turns[FRESH] = now, count, fresh
     return at
-
-
-@njit(inline="always")
-def _note(
-    sums: Sums, pair: int, kind: int, total: int, ts_ns: int, silence_ns: int, silence: NDArray[np.int64]
-) -> None:
-    """The twin of `LinkMeter.note`; a silence that is to be listed is written to *silence*, which ends at 0 where there is none."""
-    row = sums.sums[pair]
-    silence[2] = 0
-    if not row[MESSAGES]:
-        row[FIRST] = row[LAST] = ts_ns
-    quiet_ns = ts_ns - row[LAST]
-    if quiet_ns > row[LONGEST]:
-        row[LONGEST] = quiet_ns
-    if quiet_ns > silence_ns:
-        silence[0], silence[1], silence[2] = pair, row[LAST], ts_ns
-    row[LAST] = ts_ns
-    row[MESSAGES] += 1
-    row[BYTES] += total
-    if kind in _GOSSIP_TYPES:
-        row[GOSSIP] += max(0, total - _HEADER_BYTES)
-    sums.types[pair, kind, 0] += 1
-    sums.types[pair, kind, 1] += total
 
 
 @njit()
@@ -260,10 +200,13 @@ class SeenMessages:
 
 
 class Passing(NamedTuple):
-    """Messages that passed, in their order: rows and turns; numbers of the processes at both ends, and of the address of who opened."""
+    """Messages that passed, in their order: rows, turns, pairs, types and sizes; numbers of the processes at both ends, and of the opener's address."""
 
     rows: NDArray[np.int64]
     ts_ns: NDArray[np.int64]
+    pair: NDArray[np.int32]
+    kind: NDArray[np.uint16]
+    total_bytes: NDArray[np.int64]
     opener: NDArray[np.int32]
     acceptor: NDArray[np.int32]
     opener_end: NDArray[np.int32]
@@ -272,7 +215,7 @@ class Passing(NamedTuple):
 class Run(NamedTuple):
     """What a run came to: the place where it ended and whether at an unknown link; what passed and when the last one did.
 
-    *fresh* are pairs with connections that they use for the first time, *silences* pairs with beginnings and ends.
+    *fresh* are pairs with connections that they use for the first time.
     """
 
     at: int
@@ -280,7 +223,6 @@ class Run(NamedTuple):
     passing: Passing
     now_ns: int
     fresh: list[tuple[int, int]]
-    silences: list[list[int]]
 
 
 class LinkTable:
@@ -330,30 +272,23 @@ class LinkTable:
             if row >= 0 and found["has_passed"].any():
                 yield int(found["connection"]), *found["spoke_ns"].tolist()
 
-    def run(self, seen: SeenMessages, at: int, sums: Sums, bounds: Bounds) -> Run:
+    def run(self, seen: SeenMessages, at: int, bounds: Bounds) -> Run:
         """Let messages pass from place *at* on."""
         self._index()
         turns, room = self._turns, len(seen) - at
         turns[NOW] = bounds.now_ns
-        passed = Passed(
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.int32),
-            np.empty(room, np.int64),
-            np.empty((SILENCES_PER_RUN, 3), np.int64),
-        )
-        at = pass_known(seen.messages, seen.sender_numbers, seen.order, at, self._links, sums, bounds, turns, passed)
+        passed = Passed._make(np.empty(room, kind) for kind in (np.int64, np.int64, np.int32, np.int32, np.int64))
+        at = pass_known(seen.messages, seen.sender_numbers, seen.order, at, self._links, bounds, turns, passed)
         count, rows = int(turns[COUNT]), self._links.rows.view(np.ndarray)
         links = rows[passed.link[:count]]
-        passing = Passing(
-            passed.row[:count], passed.ts_ns[:count], *(links[end] for end in ("opener", "acceptor", "opener_end"))
-        )
+        ends = (links[end] for end in ("opener", "acceptor", "opener_end"))
+        row, ts_ns, pair = passed.row[:count], passed.ts_ns[:count], passed.pair[:count]
+        said = seen.messages.view(np.ndarray)[["type", "totlen"]][row]
+        passing = Passing(row, ts_ns, pair, said["type"], said["totlen"], *ends)
         fresh = passed.fresh[: turns[FRESH]]
         pairs = rows["pair"][fresh >> 1, fresh & 1].tolist()
         connections = rows["connection"][fresh >> 1].tolist()
-        silences = passed.silences[: turns[SILENT]].tolist()
-        is_unknown = bool(turns[IS_UNKNOWN])
-        return Run(at, is_unknown, passing, int(turns[NOW]), list(zip(pairs, connections, strict=True)), silences)
+        return Run(at, bool(turns[IS_UNKNOWN]), passing, int(turns[NOW]), list(zip(pairs, connections, strict=True)))
 
     def _add(self, connection: int) -> int:
         rows, row = self._links.rows, self._count

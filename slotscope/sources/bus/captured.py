@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster_core.replay.link_meter import LinkMeter
+from cluster_core.kernels.bus.link_meter import LinkMeter
 from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
 from slotscope.runtime.storage.runs import Stage
