@@ -114,7 +114,7 @@ COMMANDS = {
         "jobs.incidents:command",
         "List the incidents of a history, or explain one step by step",
         "slotscope incidents 1",
-        ("parts", "snapshot", "cluster", "html", "root", "json"),
+        ("snapshot", "cluster", "html", "root", "json"),
     ),
     "nodes": Command(
         HISTORY,
