@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slotscope.reports.keyspace.report import KeyspaceReport
-    from slotscope.runtime.settings import Settings
 
 
-def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
+def run(spark: SparkSession, request: Request, *, now_ms: int | None = None) -> KeyspaceReport:
     """Measure the snapshot of *request*, taking it first if dumps are given, and return the report of its tables."""
     from slotscope.pipelines.keys.advice import advise
     from slotscope.reports.keyspace.tables import load_report
 
-    return load_report(request.root, advise(spark, request, settings), now_ms)
+    return load_report(request.root, advise(spark, request), now_ms)
 
 
 def command(request: Request = Request()) -> int | None:
@@ -41,10 +40,9 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.records import write_json
     from slotscope.reports.terminal import print_document
 
-    settings = request.settings()
     if request.rdb or request.keys or request.aof:
         check_request(request)
-    report = run(request.session("advise"), request, settings, now_ms=time.time_ns() // 1_000_000)
+    report = run(request.session("advise"), request, now_ms=time.time_ns() // 1_000_000)
     page = deliver(report, root=request.root, html=request.html, stream=None)
     if request.json:
         write_json({"page": page, "savings": report.savings}, sys.stdout)

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slotscope.reports.keyspace.report import KeyspaceReport
-    from slotscope.runtime.settings import Settings
 
 
-def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
+def run(spark: SparkSession, request: Request, *, now_ms: int | None = None) -> KeyspaceReport:
     """Read the inputs of *request*, replace its snapshot in all tables, and return the report.
 
     With *now_ms* the report says how old the dumps are.
@@ -30,7 +29,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
     from slotscope.pipelines.keys.snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
 
-    return load_report(request.root, count_keys(spark, request, settings), now_ms)
+    return load_report(request.root, count_keys(spark, request), now_ms)
 
 
 def command(request: Request = Request()) -> int | None:
@@ -40,9 +39,8 @@ def command(request: Request = Request()) -> int | None:
 
     if request.manifest is not None:
         return count_fleet(request)
-    settings = request.settings()
     check_request(request)
-    report = run(request.session("key-slots"), request, settings, now_ms=time.time_ns() // 1_000_000)
+    report = run(request.session("key-slots"), request, now_ms=time.time_ns() // 1_000_000)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.bad_records else None
 

@@ -88,17 +88,15 @@ def _look_at_cluster(address: str, request: Request) -> int:
     from slotscope.reports.survey.figures import overview
     from slotscope.reports.terminal import print_document
     from slotscope.runtime.progress import progress
-    from slotscope.runtime.settings import read_settings
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.survey import survey
 
     if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
         raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
-    settings = read_settings(separators=request.separators)
     access = request.access.with_password(request.access.password())
     with progress(f"measuring {address}"):
         measured = survey(parse_address(address), access, seconds=request.seconds, rate=request.rate)
-    found = overview(measured, separators=settings.separators, prefix_depth=settings.prefix_depth)
+    found = overview(measured, separators=request.separators or ":")
     if request.json:
         write_json(found, sys.stdout)
     else:

@@ -154,12 +154,8 @@ class Common(ModeOptions):
     """Spark master: local[2], spark://HOST:PORT, sc://HOST:PORT (Spark Connect), yarn. Default: that of spark-submit, else this machine"""
     conf: Annotated[Paths, SHARED] = ()
     """Spark settings as KEY=VALUE, over those of the program (docs/clusters.md)"""
-    catalog: Annotated[str | None, SHARED] = None
-    """SCHEMA or CATALOG.SCHEMA in which written tables are registered as external tables"""
     metrics: Annotated[str | None, SHARED] = None
     """PORT for Prometheus to scrape, or NAME.prom file for its textfile collector: times, lag, bytes and rows of the last complete run per cluster"""
-    conf_file: Annotated[str | None, SHARED] = None
-    """TOML file with settings that override conf/slotscope.toml"""
 
     def __post_init__(self) -> None:
         """Refuse a root on a file system that is not supported, and settings that are not Spark's."""
@@ -178,15 +174,9 @@ class Common(ModeOptions):
         from slotscope.runtime.run_metrics import metrics_writer
         from slotscope.runtime.spark.session import spark_session
         from slotscope.runtime.storage.runs import observers
-        from slotscope.sql.catalog import check_catalog, register_tables
 
-        schema = None if self.catalog is None else check_catalog(self.catalog)
-        told = [] if self.metrics is None else [metrics_writer(self.metrics)]
-        spark = spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
-        if schema is not None:
-            told.append(lambda run: register_tables(spark, run.root, schema, run.rows))
-        observers[:] = told
-        return spark
+        observers[:] = [] if self.metrics is None else [metrics_writer(self.metrics)]
+        return spark_session(app, master=self.master, verbose=self.debug, conf=self.spark_conf())
 
 
 @options

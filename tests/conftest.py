@@ -178,7 +178,6 @@ def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     """Tables of the recorded cluster, snapshots ``before`` (with its keys) and ``after``: to read; who writes takes a copy."""
     from jobs import key_slots
     from jobs.key_slots import Request
-    from slotscope.runtime.settings import read_settings
 
     recorded = DATA / "valkey-9.1"
 
@@ -186,9 +185,9 @@ def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
         for name in ("before", "after"):
             request = Request(
                 root=str(root), snapshot=name, rdb=[str(recorded / name / "*.rdb")], keep_keys=name == "before",
-                topology=str(recorded / "topology" / "nodes.txt"),
+                topology=str(recorded / "topology" / "nodes.txt"), top=5,
             )  # fmt: skip
-            key_slots.run(spark, request, read_settings(top=5))
+            key_slots.run(spark, request)
 
     return _made_once(tmp_path_factory, "recorded", make)
 

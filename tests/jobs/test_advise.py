@@ -14,7 +14,6 @@ from schemas.silver import SLOT_LOAD
 from slotscope.reports.keyspace.savings import savings_document
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.rdb import files as rdb_files
 from tests.benches.reports import page_of
@@ -37,7 +36,7 @@ def advised(spark, tmp_path_factory):
         build.rdb(build.aux("redis-ver", "7.0.15"), build.aux("ctime", 1_700_000_000), build.select(0), *records)
     )
     request = Request(root=str(folder / "root"), snapshot="s", rdb=(str(path),))
-    return request.root, advise.run(spark, request, read_settings())
+    return request.root, advise.run(spark, request)
 
 
 def test_every_scope_adds_up_to_the_memory_of_the_snapshot(advised):
@@ -94,7 +93,7 @@ def test_a_dump_is_measured_in_ranges_and_whole_where_one_cannot_be_read_alone(s
 
     monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
     monkeypatch.setattr(rdb_files, "find_splits", guessing)
-    advise.run(spark, Request(root=str(tmp_path / "root"), snapshot="s", rdb=(str(dump),)), read_settings())
+    advise.run(spark, Request(root=str(tmp_path / "root"), snapshot="s", rdb=(str(dump),)))
     rows = read_rows(str(tmp_path / "root"), MEMORY_CONDITIONS, snapshot_id="s")
     loads = read_rows(str(tmp_path / "root"), SLOT_LOAD, snapshot_id="s")
 
@@ -109,7 +108,7 @@ def test_a_snapshot_that_is_there_is_measured_as_one_that_is_made(spark, advised
     """Its dumps are read once more, and the rows are the same."""
     root, _ = advised
     before = rows_of_advice(root)
-    advise.run(spark, Request(root=root, snapshot="s"), read_settings())
+    advise.run(spark, Request(root=root, snapshot="s"))
 
     assert all(map(len, before))
     assert rows_of_advice(root) == before
@@ -123,10 +122,10 @@ def rows_of_advice(root):
 
 def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):
     with pytest.raises(InputError, match="name dumps with --rdb"):
-        advise.run(spark, Request(root=str(tmp_path), snapshot="x"), read_settings())
+        advise.run(spark, Request(root=str(tmp_path), snapshot="x"))
 
 
 def test_dumps_of_different_servers_need_a_name_for_one(spark, tmp_path):
     paths = (str(DATA / "redis-7.0" / "dump.rdb"), str(DATA / "valkey-9.1" / "before" / "node-7001.rdb"))
     with pytest.raises(InputError, match="--server names one"):
-        advise.run(spark, Request(root=str(tmp_path), rdb=paths), read_settings())
+        advise.run(spark, Request(root=str(tmp_path), rdb=paths))

@@ -24,7 +24,6 @@ from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import delta_files, tables
 from slotscope.runtime.storage.runs import running
 from tests.builders.bus_folding import cut, packet_ends
@@ -111,7 +110,7 @@ def key_snapshot(spark: Any, root: Path, dumps: str) -> Callable[[], None]:
     """What writes the tables of those dumps; they are read once."""
     nodes = str(VALKEY / "topology" / "nodes.txt")
     request = Request(root=str(root), snapshot="f", rdb=(str(VALKEY / dumps / "*.rdb"),), topology=nodes)
-    made = KeySnapshot.read(spark, request, read_settings())
+    made = KeySnapshot.read(spark, request)
 
     def write() -> None:
         with running(str(root), "key-slots", "f") as run:

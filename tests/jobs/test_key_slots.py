@@ -23,7 +23,6 @@ from schemas.interim import SLOT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.inputs import find_inputs
 from slotscope.sources.keys.tally import TallyOptions
@@ -54,7 +53,7 @@ def rows(spark, table, root):
 
 
 def run(spark, root, **options):
-    return key_slots.run(spark, Request(root=str(root), **options), read_settings(top=5))
+    return key_slots.run(spark, Request(root=str(root), top=5, **options))
 
 
 BEFORE = [f"before/node-{port}.rdb" for port in (7001, 7002, 7003)]

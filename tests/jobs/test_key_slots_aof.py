@@ -16,7 +16,6 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.aof import files as aof_files
@@ -33,7 +32,7 @@ def snapshot(spark, tmp_path_factory):
     home = recorded_log(SERVER, LOG, folder)
     request = Request(root=str(folder / "root"), aof=[str(home)])
     check_request(request)
-    report = run(spark, request, read_settings())
+    report = run(spark, request)
     return cache(lambda table: read_rows(request.root, table)), report
 
 
@@ -108,7 +107,7 @@ def small_log(folder, name="appendonly.aof", **changed):
 def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, tmp_path):
     """Never guessed: the key is in no count of keys, and named with the command that made it so."""
     log = small_log(tmp_path)
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))
 
     rows = {
         table: tables.read(spark, table, str(tmp_path / "root")).collect()
@@ -130,7 +129,7 @@ def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_comma
     base = recorded_parts("redis-7.0", "aof-preamble")["appendonly.aof.2.base.rdb"]
     log = tmp_path / "appendonly.aof"
     log.write_bytes(base + log_of(("SELECT", 0), ("SET", "new", "v"), ("DEL", "new", "new2")))
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))
 
     rows = tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect()
     assert {row["slot"]: row["ops"] for row in rows if row["ops"]} == {key_slot(b"new"): 2, key_slot(b"new2"): 1}
@@ -144,8 +143,8 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
     place = len(small_log(tmp_path, "twin").read_bytes())
 
     with pytest.raises(Exception, match=rf"appendonly\.aof: offset {place}: a command begins with"):
-        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]), read_settings())
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], mode="permissive"), read_settings())
+        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]))
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], mode="permissive"))
 
     (bad,) = tables.read(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
     assert (bad["source"], bad["offset"]) == (str(log), place)
@@ -160,10 +159,10 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
     commands = [("SET", f"key:{number % 50}", "v" * (number % 40)) for number in range(400)]
     log.write_bytes(log_of(*commands, ("SET", "trap", log_of(*commands)), *commands))
     request = Request(root=str(tmp_path / "whole"), snapshot="log", aof=[str(log)])
-    run(spark, request, read_settings())
+    run(spark, request)
     monkeypatch.setattr(aof_files, "PART_BYTES_MIN", 1000)
 
-    run(spark, replace(request, root=str(tmp_path / "cut")), read_settings())
+    run(spark, replace(request, root=str(tmp_path / "cut")))
 
     for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, SLOT_LOAD):
         whole, cut = (

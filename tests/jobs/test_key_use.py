@@ -9,7 +9,6 @@ from jobs.key_slots import Request
 from schemas.gold import KEY_USE
 from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report
-from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights
 from tests.benches.reports import page_of, terminal_of
@@ -48,7 +47,7 @@ def use_root(spark, tmp_path_factory):
     for name, keys in dumps.items():
         rdb = (dump(folder / f"{name}.rdb", keys),)
         request = Request(root=str(folder / "root"), snapshot=name, rdb=rdb, lfu_decay_time=2 if name == "slow" else 1)
-        key_slots.run(spark, request, read_settings())
+        key_slots.run(spark, request)
     return str(folder / "root")
 
 

@@ -100,11 +100,6 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
         pytest.param(["--rdb", "*.none"], "*.none: no file matches", marks=pytest.mark.slow),
         pytest.param([], "nothing to read", marks=pytest.mark.slow),
         (["--rdb", "none.rdb", "--no-such-option"], "Unknown option: --no-such-option"),
-        pytest.param(
-            ["--rdb", "none.rdb", "--conf-file", "none.toml"],
-            "none.toml: No such file or directory",
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_what_cannot_work_is_one_line_before_spark_starts(tmp_path, options, words):

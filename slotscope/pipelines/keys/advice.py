@@ -33,12 +33,12 @@ from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_
 from slotscope.runtime.stores import is_live
 from slotscope.sources.inputs import find_inputs
 from slotscope.sources.keys.advice_tally import BEHIND
+from slotscope.sources.keys.partial_rows import GROUPS_LISTED
 from slotscope.sources.keys.text import key_texts
 from slotscope.transforms.partial_sums import PartialSums, read_units
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import KeyOptions
-    from slotscope.runtime.settings import Settings
 
 Rows = list[dict[str, Any]]
 JOB = "advise"
@@ -47,34 +47,32 @@ NO_MODEL = model_name(None)
 NO_DUMP = "there is no dump: what would save memory is read from values"
 
 
-def advise(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
+def advise(spark: SparkSession, request: KeyOptions) -> str:
     """Write the savings of the dumps of *request*, which become a snapshot, or of a snapshot; return its name.
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
     """
     if request.rdb or request.keys or request.aof:
-        with counted(spark, request, settings, advice=True) as (name, read):
-            _write(spark, request.root, name, read.partial, _model_of(read.units, read.options.memory), settings)
+        with counted(spark, request, advice=True) as (name, read):
+            _write(spark, request.root, name, read.partial, _model_of(read.units, read.options.memory))
         return name
     name = find_name(request.root, request.snapshot or LATEST, KEY_JOBS, request.cluster)
     paths, in_cluster = _dumps_of(request.root, name)
     memory = memory_settings(request, in_cluster=in_cluster)
-    options = replace(tally_options(request, settings, None, advice=True), details=False, memory=memory)
+    options = replace(tally_options(request, None, advice=True), details=False, memory=memory)
     with progress("measuring"):
         partial, units = read_units(spark, find_inputs(paths, [], None), options)
     try:
-        _write(spark, request.root, name, partial, _model_of(units, memory), settings)
+        _write(spark, request.root, name, partial, _model_of(units, memory))
     finally:
         partial.release()
     return name
 
 
-def _write(
-    spark: SparkSession, root: str, snapshot_id: str, partial: PartialSums, model: MemoryModel, settings: Settings
-) -> None:
+def _write(spark: SparkSession, root: str, snapshot_id: str, partial: PartialSums, model: MemoryModel) -> None:
     """Rank the savings in the *partial* sums, and write the tables."""
     conditions = conditions_for(model)
-    found = _Sums(_told(spark, partial), conditions, settings.groups_listed)
+    found = _Sums(_told(spark, partial), conditions)
     changes = rank_changes(found.totals.sums(model))
     with progress("writing tables"):
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
@@ -129,13 +127,13 @@ def _model_of(units: Sequence[UnitFacts], memory: MemorySettings | None) -> Memo
 class _Sums:
     """Totals of the partial sums; Spark adds up prefixes, slots and types."""
 
-    def __init__(self, partial: DataFrame, conditions: Sequence[Condition], groups_listed: int) -> None:
+    def __init__(self, partial: DataFrame, conditions: Sequence[Condition]) -> None:
         self.slots = _added(partial, "slot", 2 + len(conditions))
         self.types = _added(partial, "type", 2 + len(conditions))
         prefixes = partial.where(F.col("kind") == "prefix")
         width = 2 + 2 * len(conditions) + len(BEHIND)
         summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(width))
-        heaviest = summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()
+        heaviest = summed.orderBy(F.desc("a0"), "name").limit(GROUPS_LISTED).collect()
         counts = partial.where(F.col("kind") == "keys").collect()
         self.totals = Totals(
             conditions,

@@ -100,12 +100,11 @@ def _told(request: KeyOptions, ended: Future[str]) -> Counted:
 def _count(spark: SparkSession, request: KeyOptions) -> str:
     with silence():
         try:
-            settings = request.settings()
             check_request(request)
         except (ClusterCoreError, InputError, OSError):
             with running(request.root, JOB, request.snapshot, cluster=request.cluster):
                 raise
-        return count_keys(spark, request, settings)
+        return count_keys(spark, request)
 
 
 def exit_code(clusters: Sequence[Counted]) -> int:

@@ -9,13 +9,13 @@ from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.topology.node import Topology
 from slotscope.pipelines.keys.options import KeyOptions
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.settings import Settings
 from slotscope.runtime.stores import is_live
 from slotscope.servers.dump_link import DumpOptions, check_lives
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.partial_rows import TallyOptions
 
+TOP_MAX = 100_000
 LFU_SETTING_MAX = 65_535
 """A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
 
@@ -34,6 +34,10 @@ def check_request(request: KeyOptions) -> None:
             raise InputError(
                 f"--{name.replace('_', '-')} {getattr(request, name)}: must be from 0 to {LFU_SETTING_MAX}"
             )
+    if not 1 <= request.top <= TOP_MAX:
+        raise InputError(f"--top {request.top}: must be from 1 to {TOP_MAX}")
+    if not request.separators:
+        raise InputError("--separators: must not be empty")
     if request.keep_keys and not request.rdb:
         raise InputError("--keep-keys needs --rdb: it keeps the keys of dumps")
     if request.keep_keys and any(map(is_live, request.rdb)):
@@ -44,9 +48,7 @@ def check_request(request: KeyOptions) -> None:
         raise InputError("the snapshot needs a name")
 
 
-def tally_options(
-    request: KeyOptions, settings: Settings, topology: Topology | None, *, advice: bool = False
-) -> TallyOptions:
+def tally_options(request: KeyOptions, topology: Topology | None, *, advice: bool = False) -> TallyOptions:
     """Return the options of the tasks of *request*; with *advice* they measure values, too."""
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
@@ -56,11 +58,8 @@ def tally_options(
         owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
     return TallyOptions(
         permissive=request.permissive,
-        top=settings.top,
-        top_per_slot=settings.top_per_slot,
-        groups_max=settings.groups_max,
-        separators=settings.separators.encode(),
-        prefix_depth=settings.prefix_depth,
+        top=request.top,
+        separators=request.separators.encode(),
         owners=owners,
         owner_ids=owner_ids,
         topology=topology,

@@ -21,7 +21,6 @@ from slotscope.options import (
     Topology,
     options,
 )
-from slotscope.runtime.settings import Settings, read_settings
 
 
 @options
@@ -62,18 +61,14 @@ class KeyOptions(SnapshotOptions):
     """lfu-log-factor of the servers, to convert LFU counters to accesses per second"""
     lfu_decay_time: int = 1
     """lfu-decay-time of the servers in minutes; 0: no rates"""
-    top: int | None = None
-    """Number of keys listed per cluster, node and type. Default: conf/slotscope.toml"""
-    separators: str | None = None
-    """Characters that end a prefix. Default: conf/slotscope.toml"""
+    top: int = 100
+    """Number of keys listed per cluster, node and type"""
+    separators: str = ":"
+    """Characters that end a prefix"""
     bytes_per_second: BytesPerSecond = BYTES_PER_SECOND
     from_master: FromMaster = False
     access: AccessOptions = NO_OPTIONS
     html: Html = None
-
-    def settings(self) -> Settings:
-        """The settings, with these options over them."""
-        return read_settings(self.conf_file, top=self.top, separators=self.separators)
 
 
 @options

@@ -37,7 +37,7 @@ from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run, running
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
-from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.partial_rows import GROUPS_LISTED, TallyOptions
 from slotscope.sources.rdb.data_source import read_dumps
 from slotscope.transforms import snapshot_tables, snapshot_warnings
 from slotscope.transforms.partial_sums import PartialSums, read_units
@@ -46,7 +46,6 @@ from slotscope.transforms.snapshot_warnings import Foreign
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import KeyOptions
-    from slotscope.runtime.settings import Settings
 
 JOB = "key-slots"
 KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops", "idle", "counters")
@@ -58,7 +57,6 @@ class KeySnapshot:
     """The facts of one snapshot between reading and writing."""
 
     request: KeyOptions
-    settings: Settings
     topology: Topology | None
     inputs: Inputs
     options: TallyOptions
@@ -71,18 +69,18 @@ class KeySnapshot:
     unread: Unread = WHOLE
 
     @classmethod
-    def read(cls, spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False) -> KeySnapshot:
+    def read(cls, spark: SparkSession, request: KeyOptions, *, advice: bool = False) -> KeySnapshot:
         """Read and tally the inputs, with *advice* their savings, too; DecodeError for missing files, and in strict mode for bad input."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
         )
-        options = tally_options(request, settings, topology, advice=advice)
+        options = tally_options(request, topology, advice=advice)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options)
         bad = partial.of(BAD, step=snapshot_tables.first_bad, by="source").to_pylist() if request.permissive else []
         found = cls(
-            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
+            request=request, topology=topology, inputs=inputs, options=options, partial=partial,
             units=units, bad_count=sum(row["count"] for row in bad),
             bad=[(row["source"], row["offset"], row["text"]) for row in bad], unread=snapshot_warnings.find_unread(units),
         )  # fmt: skip
@@ -133,9 +131,9 @@ class KeySnapshot:
         return frozenset(known | {RATE_BOUNDS} if self.options.lfu.are_bounded and "counters" in known else known)
 
     def _changes(self, spark: SparkSession) -> list[Change]:
-        settings, topology = self.settings, self.topology
+        options, topology = self.options, self.topology
         made = SnapshotTables(
-            self.partial, self._nodes, self._known(), settings.top, settings.top_per_slot, settings.groups_listed
+            self.partial, self._nodes, self._known(), options.top, options.top_per_slot, GROUPS_LISTED
         )
         slots = made.slot_load(topology.slot_map().owners() if topology else [None] * SLOT_COUNT)
         masters = {node.id: node.address for node in topology.masters()} if topology else {}
@@ -169,7 +167,7 @@ class KeySnapshot:
 
     def _log_changes(self, spark: SparkSession) -> list[Change]:
         """The tables of logs."""
-        partial, count = self.partial.frame(spark, self._nodes, *snapshot_tables.LOG_KINDS), self.settings.groups_listed
+        partial, count = self.partial.frame(spark, self._nodes, *snapshot_tables.LOG_KINDS), GROUPS_LISTED
         return [
             self._change(lambda: snapshot_tables.write_load(partial), WRITE_LOAD),
             self._change(lambda: snapshot_tables.command_load(partial), COMMAND_LOAD),
@@ -249,20 +247,18 @@ class KeySnapshot:
         }
 
 
-def count_keys(spark: SparkSession, request: KeyOptions, settings: Settings) -> str:
+def count_keys(spark: SparkSession, request: KeyOptions) -> str:
     """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
-    with counted(spark, request, settings) as (name, _):
+    with counted(spark, request) as (name, _):
         return name
 
 
 @contextmanager
-def counted(
-    spark: SparkSession, request: KeyOptions, settings: Settings, *, advice: bool = False
-) -> Iterator[tuple[str, KeySnapshot]]:
+def counted(spark: SparkSession, request: KeyOptions, *, advice: bool = False) -> Iterator[tuple[str, KeySnapshot]]:
     """Read the inputs of *request* into a snapshot; yield its name and its facts, which hold Spark rows until the end."""
     with ExitStack() as ended:
         with running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
-            snapshot = KeySnapshot.read(spark, request, settings, advice=advice)
+            snapshot = KeySnapshot.read(spark, request, advice=advice)
             ended.callback(snapshot.partial.release)
             run.inputs = snapshot.sizes()
             run.belongs_to(snapshot.node_ids())

@@ -30,6 +30,7 @@ from slotscope.runtime import text
 from slotscope.servers.measuring import SAMPLES
 from slotscope.servers.survey import Master, Survey
 
+PREFIX_DEPTH: Final = 3
 LISTED: Final = 20
 """Rows of each list in JSON; the terminal shows fewer."""
 UNEVEN: Final = 1.2
@@ -66,13 +67,13 @@ class Overview:
     rate: float | None
 
 
-def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
-    """Return the figures of *survey*; prefixes end in one of *separators*, the longest has *prefix_depth* of them."""
+def overview(survey: Survey, *, separators: str) -> Overview:
+    """Return the figures of *survey*; prefixes end in one of *separators*, the longest has `PREFIX_DEPTH` of them."""
     parts = survey.parts
     marks = separators.encode()
     masters = [_master(master, survey) for master in survey.masters]
     slots = _memory_by_slot(parts) if any(m.slots for m in survey.masters) else {}
-    begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
+    begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, PREFIX_DEPTH))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
     heaviest, heaviest_tags, cold = (
         _heaviest(without_only_children(begun), survey),

@@ -356,7 +356,7 @@ def _any(conditions: Iterable[str]) -> str:
 
 
 observers: list[Callable[[Run], None]] = []
-"""Called with each complete run: a catalog registers its tables so."""
+"""Called with each complete run."""
 
 
 def running(root: str, job: str, name: str | None, **more: Any) -> AbstractContextManager[Run]:

@@ -30,6 +30,10 @@ _FACT_NAMES = frozenset(FACTS.names)
 U = TypeVar("U")
 
 
+GROUPS_LISTED = 1000
+"""Hash tags and prefixes in the tables."""
+
+
 @dataclass(frozen=True, slots=True)
 class TallyOptions:
     """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).

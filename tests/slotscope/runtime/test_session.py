@@ -57,7 +57,7 @@ def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     assert {
         "cluster_core/errors.py",
-        "slotscope/conf/slotscope.toml",
+        "slotscope/conf/spark-local.conf",
         "slotscope/runtime/cli.py",
         "schemas/table.py",
     } <= set(names)
