@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from cluster_core.formats.capture.bus_rows import Endpoint as Endpoint
 from cluster_core.formats.capture.bus_rows import PacketKind
 from cluster_core.gossip.view import slot_bits
 from cluster_core.kinds import EventKind
@@ -17,13 +18,6 @@ LinkChange = Literal["opened", "closed", "refused", "dropped", "gap", "unread", 
 """Change of a connection; `gap`: one side's bytes are missing from the capture; `unread`: they have not arrived;
 `read`: they arrived after all.
 """
-
-
-class Endpoint(NamedTuple):
-    """An address and a port."""
-
-    ip: str
-    port: int
 
 
 class MessageSeen(NamedTuple):

@@ -28,7 +28,7 @@ from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
 from cluster_core.replay.sent_messages import SentMessages
-from cluster_core.replay.slot_steps import NewOwnerFinder, NewOwners
+from cluster_core.replay.slot_steps import NewOwnerFinder
 from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader
 
@@ -57,9 +57,8 @@ class ObserverReplay:
     """Replays one process's evidence in time order; returns rows as they end, `finish` the open ones.
 
     *address*: listening address; *node_timeout_ms*: configured or estimated; *profile*: inferred if not given;
-    *start_ns*: start of the view. Without *new_owners* (of a `NewOwnerFinder`) it finds them itself and delays evidence
-    of lost slots by up to `CLAIM_NS`. The result does not depend on how evidence is split into calls; the state can be
-    saved between calls.
+    *start_ns*: start of the view. Evidence after lost slots waits for their new owners, by up to `CLAIM_NS`. The result does
+    not depend on how evidence is split into calls; the state can be saved between calls.
     """
 
     def __init__(
@@ -69,14 +68,12 @@ class ObserverReplay:
         node_timeout_ms: int,
         profile: Profile | None = None,
         start_ns: int | None = None,
-        new_owners: NewOwners | None = None,
     ) -> None:
         self.address = address
         self._timeout_ms = node_timeout_ms
         self._profile = profile
         self._start_ns = start_ns
-        self._finder = NewOwnerFinder() if new_owners is None else None
-        self._new_owners = self._finder.new_owners if self._finder is not None else new_owners or {}
+        self._finder = NewOwnerFinder()
         self._behind: deque[Evidence] = deque()
         self._pacer = Pacer()
         self._recorder: Recorder | None = None
@@ -99,9 +96,6 @@ class ObserverReplay:
 
     def feed(self, evidence: Evidence) -> list[ReplayRow]:
         """Add evidence; return completed rows."""
-        if self._finder is None:
-            self._pace(evidence)
-            return self._drain()
         self._finder.note(evidence)
         if not self._behind and self._finder.waits_for < 0:
             self._pace(evidence)
@@ -215,7 +209,7 @@ class ObserverReplay:
         myself = node.view.myself
         myself.ip, myself.cport, myself.port = address.ip, address.port, port
         recorder = self._recorder = Recorder(node, start_ns)
-        self._watch = SentMessages(recorder, self._new_owners)
+        self._watch = SentMessages(recorder, self._finder.new_owners)
         return recorder
 
     def _advance(self, recorder: Recorder, ts_ns: int) -> None:

@@ -40,7 +40,6 @@ from cluster_core.wire.bus_message import (
     Update,
     decode_extensions,
     encode_extension,
-    slots_of,
     type_name,
 )
 
@@ -81,7 +80,6 @@ __all__ = [
     "drop_reason",
     "encode_message",
     "sized",
-    "slots_of",
     "type_name",
 ]
 

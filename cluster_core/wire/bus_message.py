@@ -10,10 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from functools import lru_cache
 from typing import NamedTuple
-
-from cluster_core.slots.slot_set import SlotSet
 
 HOSTNAME = 0
 HUMAN_NODENAME = 1
@@ -107,7 +104,6 @@ VERSION = 1
 HEADER_BYTES = 2256
 LIGHT_HEADER_BYTES = 16
 SLOT_BITMAP_BYTES = 2048
-SLOT_SETS_CACHED = 4096
 
 
 class MessageType(IntEnum):
@@ -178,11 +174,6 @@ class Header:
     state: int = 0
     mflags: bytes = bytes(3)
 
-    @property
-    def slots(self) -> SlotSet:
-        """Return the slots claimed by the sender; by its master if the sender is a replica."""
-        return slots_of(self.myslots)
-
 
 @dataclass(frozen=True, slots=True)
 class LightHeader:
@@ -252,11 +243,6 @@ class Update:
     node: str
     myslots: bytes
 
-    @property
-    def slots(self) -> SlotSet:
-        """Return the slots that *node* owns."""
-        return slots_of(self.myslots)
-
 
 @dataclass(frozen=True, slots=True)
 class Module:
@@ -319,9 +305,3 @@ def type_name(number: int) -> str:
     ('auth-req', 'type-11')
     """
     return TYPE_NAMES[number] if number < len(TYPE_NAMES) else f"type-{number}"
-
-
-@lru_cache(maxsize=SLOT_SETS_CACHED)
-def slots_of(bitmap: bytes) -> SlotSet:
-    """Return the slot set of a bitmap (R4), cached because a cluster has few distinct bitmaps."""
-    return SlotSet.from_wire(bitmap)

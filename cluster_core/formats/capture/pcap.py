@@ -89,10 +89,9 @@ _TSRESOL_DEFAULT = 6
 
 
 class Interface(NamedTuple):
-    """One interface of a section: link type, snap length (0: none) and clock."""
+    """One interface of a section: link type and clock."""
 
     link_type: int
-    snap_bytes: int
     ticks_per_second: int
     offset_s: int
 
@@ -107,7 +106,6 @@ class PcapngReader(ContainerReader):
         super().__init__()
         self._order = "<"
         self._interfaces: list[Interface] = []
-        self._untimed = False
 
     def _unit(self) -> str:
         return "block"
@@ -146,17 +144,15 @@ class PcapngReader(ContainerReader):
         elif kind == INTERFACE:
             self._read_interface(body, offset, found)
         elif kind == ENHANCED_PACKET:
-            self._read_packet(body, offset, found, "IIIII")
-        elif kind == OBSOLETE_PACKET:
-            self._read_packet(body, offset, found, "HHIIII")
-        elif kind == SIMPLE_PACKET:
-            self._read_simple(body, offset, found)
+            self._read_packet(body, offset, found)
+        elif kind in (OBSOLETE_PACKET, SIMPLE_PACKET):
+            found.append(CaptureProblem(offset, f"packet block of the unsupported type {kind}", len(body)))
 
     def _read_interface(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
         if len(body) < 8 or len(self._interfaces) >= INTERFACES_MAX:
             self._stop(offset - self.offset, "interface block cannot be read")
             return
-        link_type, _, snap_bytes = struct.unpack_from(self._order + "HHI", body)
+        (link_type,) = struct.unpack_from(self._order + "H", body)
         ticks, offset_s = 10**_TSRESOL_DEFAULT, 0
         at = 8
         while len(body) - at >= 4:
@@ -169,15 +165,14 @@ class PcapngReader(ContainerReader):
             elif code == TSOFFSET_OPTION and length >= 8:
                 (offset_s,) = struct.unpack_from(self._order + "q", value)
             at += 4 + length + (-length % 4)
-        self._interfaces.append(Interface(link_type, snap_bytes, ticks, offset_s))
+        self._interfaces.append(Interface(link_type, ticks, offset_s))
 
-    def _read_packet(self, body: bytes, offset: int, found: list[Packet | CaptureProblem], layout: str) -> None:
-        form = struct.Struct(self._order + layout)
+    def _read_packet(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+        form = struct.Struct(self._order + "IIIII")
         if len(body) < form.size:
             found.append(CaptureProblem(offset, "packet block is too short", len(body)))
             return
-        fields = form.unpack_from(body)
-        index, (high, low, captured, length) = fields[0], fields[-4:]
+        index, high, low, captured, length = form.unpack_from(body)
         if index >= len(self._interfaces) or captured > len(body) - form.size:
             reason = f"packet block of interface {index} with {captured} captured bytes contradicts its section"
             found.append(CaptureProblem(offset, reason, len(body)))
@@ -189,19 +184,6 @@ class PcapngReader(ContainerReader):
             return
         data = body[form.size : form.size + captured]
         found.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
-
-    def _read_simple(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
-        """Read a simple packet block; it has no time, so 0 is used and reported once per file."""
-        if len(body) < 4 or not self._interfaces:
-            found.append(CaptureProblem(offset, "simple packet block contradicts its section", len(body)))
-            return
-        (length,) = struct.unpack_from(self._order + "I", body)
-        interface = self._interfaces[0]
-        captured = min(length, interface.snap_bytes or length, len(body) - 4)
-        if not self._untimed:
-            self._untimed = True
-            found.append(CaptureProblem(offset, "simple packet blocks have no time: 0 is used", 0))
-        found.append(Packet(0, interface.link_type, body[4 : 4 + captured], max(length, captured), offset))
 
 
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7": "xz"}

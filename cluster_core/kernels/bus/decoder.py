@@ -20,8 +20,6 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.follower import BusFollower
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK, RECORD, SEGMENT, new_rows, rows_to_fill, view_segments
 
-RECORDS_PER_STEP = 1 << 12
-"""Packets in memory are followed so many at a time: their bytes lie in the cache for those who decode them."""
 _SCRATCH = ("_records", "_segments", "_reasons")
 
 
@@ -56,8 +54,8 @@ class BusDecoder:
 
     def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:
         """Follow packets whose *records* (`RECORD`) say where in *data* they are."""
-        for start in range(0, len(records), RECORDS_PER_STEP):
-            part = records[start : start + RECORDS_PER_STEP]
+        for start in range(0, len(records), PACKETS_PER_CHUNK):
+            part = records[start : start + PACKETS_PER_CHUNK]
             self._records.view(np.ndarray)[: len(part)] = part
             yield from self._follow(data, len(part))
 

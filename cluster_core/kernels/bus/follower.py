@@ -18,8 +18,8 @@ from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
 from cluster_core.kernels.bus.messages import Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
 from cluster_core.kernels.bus.spans import Gathered, new_tables
-from cluster_core.kernels.interning import Interned, grown, intern, new_interned
-from cluster_core.wire.bus import IP_BYTES, SLOT_BITMAP_BYTES
+from cluster_core.kernels.interning import grown, new_interned
+from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
 from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
 
@@ -144,10 +144,11 @@ class BusFollower:
         return self._gathered.batch(self._tables, self.addresses.rows())
 
     def reserve_addresses(self, count: int) -> Iterator[BusBatch]:
-        """Make room for the addresses of *count* packets."""
+        """Make room for the addresses of *count* packets; beyond the bound all directions end."""
         if self.addresses.used[0] > ADDRESSES_MAX:
-            yield from self.rest()
-            self._renumber_addresses()
+            yield self._give_up(self._active(), unlink=True)
+            self._make_room_for_streams()
+            self.addresses = new_interned(ADDRESS_BYTES, 3 * PACKETS_PER_CHUNK)
         self.addresses = grown(self.addresses, 2 * count)
 
     def finish(self) -> BusBatch:
@@ -319,31 +320,19 @@ class BusFollower:
         return made
 
     def _bound_tables(self) -> Iterator[BusBatch]:
-        """Begin a table anew when it has grown beyond its bound; the nodes of directions are kept."""
-        nodes, texts, bitmaps, last = self._tables
+        """Begin a table anew when it has grown beyond its bound."""
+        nodes, texts, bitmaps, _ = self._tables
         if nodes.used[0] <= NODES_MAX and texts.used[0] <= TEXTS_MAX and bitmaps.used[0] <= BITMAPS_MAX:
             return
         yield from self.rest()
         if nodes.used[0] > NODES_MAX:
-            used = int(self._streams.counts[0])
-            nodes = _kept(nodes, self._streams.rows.node[:used])
-            last = np.full(nodes.capacity, -1, dtype=np.int32)
+            nodes = new_interned(NODE_ID_BYTES, 4096)
+            self._streams.rows.node[:] = -1
         if texts.used[0] > TEXTS_MAX:
             texts = new_interned(IP_BYTES, 4096)
         if bitmaps.used[0] > BITMAPS_MAX:
             bitmaps = new_interned(SLOT_BITMAP_BYTES, 512)
-            last = np.full(nodes.capacity, -1, dtype=np.int32)
-        self._tables = Tables(nodes, texts, bitmaps, last)
-
-    def _renumber_addresses(self) -> None:
-        used = int(self._streams.counts[0])
-        flows = np.concatenate((self._streams.rows.flow_a[:used], self._streams.rows.flow_b[:used]))
-        numbers = (flows >> 16).astype(np.int32)
-        self.addresses = _kept(self.addresses, numbers)
-        flows = numbers.astype(np.int64) << 16 | (flows & 0xFFFF)
-        self._streams.rows.flow_a[:used], self._streams.rows.flow_b[:used] = flows[:used], flows[used:]
-        self._streams.flows[:] = -1
-        bs.index_streams(self._streams)
+        self._tables = Tables(nodes, texts, bitmaps, np.full(nodes.capacity, -1, dtype=np.int32))
 
     def _make_room_for_streams(self) -> None:
         """Drop retired rows; double the table when most rows are in use."""
@@ -434,14 +423,3 @@ def _merged(spans: _Spans, extras: list[_Extra]) -> _Spans:
     added.offset = [extra.mark.offset for extra in extras]
     order = np.argsort(np.concatenate((2 * spans["segment"] + 1, keys)), kind="stable")
     return np.concatenate((spans, added.view(np.ndarray))).take(order)
-
-
-def _kept(table: Interned, numbers: NDArray[np.int32]) -> Interned:
-    """A new table with only the values that *numbers* names; the numbers are changed in place."""
-    wanted = np.unique(numbers[numbers >= 0])
-    result = new_interned(table.width, max(4096, 2 * len(wanted)))
-    renumbered = np.full(int(table.used[0]) + 1, -1, dtype=np.int32)
-    for number in wanted.tolist():
-        renumbered[number] = intern(result, table.data, number * table.width, table.width)
-    numbers[:] = renumbered[numbers]
-    return result

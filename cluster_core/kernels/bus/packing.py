@@ -1,6 +1,6 @@
 """Raw messages without the slot bitmap of their header: nine tenths of most messages, and nearly always the same.
 
-`unpack` puts the bitmap back; it is the inverse of `pack`, and `pack_all` is the batch twin of `pack`.
+`pack_all` takes the bitmaps out, `unpack` puts one back.
 """
 
 from __future__ import annotations
@@ -32,18 +32,6 @@ PACKED_HEADER_BYTES: Final = HEADER_BYTES - SLOT_BITMAP_BYTES
 HEADERS_CACHED: Final = 1 << 12
 """A node sends one header to many, until a second or an offset has passed."""
 _AT, _END, _BITMAP, _HEADER, _LIGHT = BITMAP_AT, BITMAP_END, SLOT_BITMAP_BYTES, HEADER_BYTES, LIGHT_BIT
-
-
-def has_bitmap(raw: bytes) -> bool:
-    """Whether a message has a whole full header, and so a slot bitmap that `pack` takes out (R3)."""
-    return len(raw) >= HEADER_BYTES and not int.from_bytes(raw[12:14], "big") & LIGHT_BIT
-
-
-def pack(raw: bytes) -> tuple[bytes, bytes]:
-    """A message without its bitmap, and the bitmap (empty if it has none)."""
-    if not has_bitmap(raw):
-        return raw, b""
-    return raw[:BITMAP_AT] + raw[BITMAP_END:], raw[BITMAP_AT:BITMAP_END]
 
 
 def unpack(packed: bytes, bitmap: bytes) -> bytes:

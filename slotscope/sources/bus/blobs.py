@@ -1,10 +1,9 @@
-"""Evidence of one process as blobs: Arrow batches of deliveries, and the slot bitmaps that they refer to."""
+"""Evidence of one process as blobs of Arrow; a blob holds each slot bitmap once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,37 +26,17 @@ from cluster_core.replay.evidence import (
     readable_part,
 )
 from cluster_core.topology.nodes_text import read_nodes
-from cluster_core.wire.bus import SLOT_BITMAP_BYTES, Message, decode_partial
+from cluster_core.wire.bus import Message, decode_partial
 
-KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
-    "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap", "unread", "read",
+KINDS: Final[tuple[DeliveryKind, ...]] = (
+    "message", "opened", "closed", "refused", "poll", "log", "gap", "unread", "read",
 )  # fmt: skip
-"""Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
+"""Kinds of rows; the code is the index."""
 OUTBOUND, SENT = 1, 2
 """Bits of the column ``flags``: on a connection that the observer opened; sent by the observer."""
-NONE: Final = -1
-"""The number of a message or bitmap where there is none."""
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 MESSAGE: Final = _CODES["message"]
 POLL: Final = _CODES["poll"]
-
-
-@cache
-def _schema() -> pa.Schema:
-    return pa.schema(
-        [
-            ("kind", pa.uint8()),
-            ("number", pa.int64()),
-            ("ts_ns", pa.int64()),
-            ("ref", pa.int64()),
-            ("connection", pa.int64()),
-            ("flags", pa.uint8()),
-            ("ip", pa.dictionary(pa.int32(), pa.string())),
-            ("port", pa.int32()),
-            ("bitmap", pa.int64()),
-            ("packed", pa.binary()),
-        ]
-    )
 
 
 def packed_table(table: pa.Table | pa.RecordBatch) -> bytes:
@@ -82,7 +61,7 @@ def code_of(kind: DeliveryKind) -> int:
 
 
 class EvidenceColumns(NamedTuple):
-    """Evidence, row by row, as `_schema` has it: *peer* are numbers of addresses, *start* and *stop* tell where the packed bytes stand in *data*."""
+    """Evidence, row by row: *process* and *peer* are numbers of addresses, *bitmap* of bitmaps (-1 for none); *start* and *stop* tell where the packed bytes stand in *data*."""
 
     process: NDArray[np.int32]
     kind: NDArray[np.uint8]
@@ -114,61 +93,41 @@ def joined(parts: Sequence[EvidenceColumns]) -> EvidenceColumns:
 
 def pack_columns(found: EvidenceColumns, ends: Sequence[Endpoint], bitmaps: Sequence[bytes]) -> bytes:
     """Evidence of one process as a blob; *ends* are the addresses, *bitmaps* the contents of every bitmap number."""
-    used = np.unique(found.bitmap)
-    used = used[used >= 0]
-    head = len(used)
-    contents = b"".join(bitmaps[number] for number in used.tolist())
-    packed = np.empty(len(contents) + int((found.stop - found.start).sum()), np.uint8)
-    packed[: len(contents)] = np.frombuffer(contents, np.uint8)
-    gather(found.data, found.start, found.stop, packed[len(contents) :])
-    sizes = np.concatenate([np.full(head, SLOT_BITMAP_BYTES), found.stop - found.start])
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    peers, which = np.unique(found.peer, return_inverse=True)
-    ips = {"": 0} if head else {}
-    numbers = [ips.setdefault(ends[peer].ip, len(ips)) for peer in peers.tolist()]
-    nothing, none = np.zeros(head, np.int64), np.full(head, NONE)
-    columns: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
-        "kind": (np.full(head, _CODES["bitmap"]), found.kind),
-        "number": (used, found.number),
-        "ts_ns": (nothing, found.ts_ns),
-        "ref": (none, found.ref),
-        "connection": (none, found.connection),
-        "flags": (nothing, found.flags),
-        "ip": (nothing, np.array(numbers, np.int32)[which]),
-        "port": (nothing, np.array([ends[peer].port for peer in peers.tolist()], np.int32)[which]),
-        "bitmap": (used, found.bitmap),
+    packed = np.empty(int((found.stop - found.start).sum()), np.uint8)
+    gather(found.data, found.start, found.stop, packed)
+    offsets = np.concatenate(([0], np.cumsum(found.stop - found.start))).astype(np.int32)
+    peers, peer = np.unique(found.peer, return_inverse=True)
+    used, bitmap = np.unique(found.bitmap, return_inverse=True)
+    contents = [bitmaps[number] if number >= 0 else b"" for number in used.tolist()]
+    columns: dict[str, Any] = {
+        name: getattr(found, name) for name in ("kind", "number", "ts_ns", "ref", "connection", "flags")
     }
-    schema, arrays = _schema(), []
-    for field, both in zip(schema, columns.values(), strict=False):
-        if field.name == "ip":
-            arrays.append(
-                pa.DictionaryArray.from_arrays(np.concatenate(both).astype(np.int32), pa.array(ips, pa.string()))
-            )
-        else:
-            arrays.append(pa.array(np.concatenate(both).astype(field.type.to_pandas_dtype()), field.type))
+    columns["ip"] = _coded(peer, [ends[number].ip for number in peers.tolist()], pa.string())
+    columns["port"] = np.array([ends[number].port for number in peers.tolist()], np.int32)[peer]
+    columns["bitmap"] = _coded(bitmap, contents, pa.binary())
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(packed)]
-    arrays.append(pa.Array.from_buffers(pa.binary(), len(sizes), buffers))
-    return packed_table(pa.record_batch(arrays, schema=schema))
+    columns["packed"] = pa.Array.from_buffers(pa.binary(), len(found.start), buffers)
+    return packed_table(pa.record_batch(columns))
+
+
+def _coded(codes: NDArray[Any], values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(values, kind))
 
 
 class EvidenceReader:
-    """Reads evidence of one process, blob by blob: later blobs refer to bitmaps of earlier ones."""
+    """Reads evidence of one process, blob by blob."""
 
     def __init__(self) -> None:
-        self._bitmaps: dict[int, bytes] = {}
         self._polled: tuple[bytes, tuple[PolledNode, ...]] = (b"", ())
 
     def read(self, blob: bytes) -> Iterator[tuple[int, Evidence]]:
         """Yield the evidence in *blob*, each piece with its number."""
         table = unpacked_table(blob)
-        bitmaps = int(np.count_nonzero(table.column("kind").to_numpy() == _CODES["bitmap"]))
-        numbers, contents = (table.column(name).slice(0, bitmaps).to_pylist() for name in ("number", "packed"))
-        self._bitmaps.update(zip(numbers, contents, strict=True))
-        columns = (_values(table.column(name).slice(bitmaps)) for name in table.schema.names)
+        columns = (_values(table.column(name)) for name in table.schema.names)
         for kind, number, ts_ns, ref, connection, flags, ip, port, bitmap, packed in zip(*columns, strict=True):
             peer, outbound, sent = Endpoint(ip, port), bool(flags & OUTBOUND), bool(flags & SENT)
             if kind == MESSAGE:
-                message = message_of(packed, self._bitmaps.get(bitmap, b""))
+                message = message_of(packed, bitmap)
                 yield number, MessageSeen(ts_ns, ref, connection, outbound, sent, peer, message)
                 continue
             if kind == POLL:
@@ -200,8 +159,8 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """The values of a column; numbers go through numpy, which is faster."""
     if pa.types.is_dictionary(column.type):
         coded = column.combine_chunks()
-        texts = coded.dictionary.to_pylist()
-        return [texts[code] for code in coded.indices.to_numpy().tolist()]
+        values = coded.dictionary.to_pylist()
+        return [values[code] for code in coded.indices.to_numpy().tolist()]
     found: list[Any] = column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()
     return found
 

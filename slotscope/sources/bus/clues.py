@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -81,40 +81,24 @@ def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns
     return MessageColumns(full, senders, bitmaps, order)
 
 
-Passed = Callable[[MessageColumns, int], int]
-"""Lets messages pass that need no clue, from a place of the order on, and returns the place of the first one that does."""
-
-
-def clues_of(
-    batch: BusBatch,
-    first_id: int,
-    columns: MessageColumns,
-    nodes: list[str],
-    addresses: list[str],
-    passed: Passed = lambda columns, at: at,
-) -> Iterator[Clue]:
-    """The clues of a batch in the order in which they count.  Directions that the capture does not show are left out, and what has *passed*."""
-    order, at, count = columns.order, 0, len(batch)
-    while (at := passed(columns, at)) < len(order):
-        index = int(order[at])
-        at += 1
-        if index < 0:
-            clue = _gap_clue(batch.gaps[index][1])
-        elif index < count:
-            clue = _message_clue(batch, index, first_id, columns, nodes, addresses)
-        else:
-            clue = _event_clue(batch, index - count, addresses)
-        if clue is not None:
-            yield clue
+def clue_at(
+    batch: BusBatch, at: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
+) -> Clue | None:
+    """Return the clue at place *at* of the order; None for a direction that the capture does not show."""
+    index = int(columns.order[at])
+    if index < 0:
+        return _gap_clue(batch.gaps[index][1])
+    if index < len(batch):
+        return _message_clue(batch, index, first_id, columns, nodes, addresses)
+    return _event_clue(batch, index - len(batch), addresses)
 
 
 def _gap_clue(gap: CapturedGap) -> Clue | None:
     origin = gap.origin
     if origin.direction == UNSEEN or gap.reason == CUT_BY_SNAP_LENGTH:
         return None
-    ends = (Endpoint(*origin.source), Endpoint(*origin.target))
     opens = origin.direction == INITIATOR
-    opener, acceptor = ends if opens else ends[::-1]
+    opener, acceptor = (origin.source, origin.target) if opens else (origin.target, origin.source)
     return Clue(origin.ts_ns, -1, origin.connection, opens, opener, acceptor, "gap", total_bytes=gap.count or 0)
 
 

@@ -85,10 +85,10 @@ def test_more_connections_than_the_bound_are_given_up_alike() -> None:
 
 @pytest.mark.long
 def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of nodes, texts, bitmaps and addresses belong to their batch."""
-    for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX", "ADDRESSES_MAX"):
+    """Numbers of nodes, texts and bitmaps belong to their batch."""
+    for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX"):
         monkeypatch.setattr(bus_follower, name, 3)
-    monkeypatch.setattr(decoder, "RECORDS_PER_STEP", 20)
+    monkeypatch.setattr(decoder, "PACKETS_PER_CHUNK", 20)
     sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
 
     found = captured([pcap(sent)])

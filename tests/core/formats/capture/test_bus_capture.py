@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cluster_core.formats.capture.bus_rows import ACCEPTOR, INITIATOR, CapturedGap, CapturedUnknown
+from cluster_core.formats.capture.bus_rows import ACCEPTOR, INITIATOR, CapturedGap
 from cluster_core.wire.bus import PartialHeader, decode_partial, encode_message
 from cluster_core.wire.tcp_stream import ACK, RST, SYN
 from tests.builders.bus_builder import (
@@ -12,7 +12,6 @@ from tests.builders.bus_builder import (
     ONE,
     SERVER,
     TWO,
-    Sent,
     closing,
     conversation,
     gossip_message,
@@ -119,30 +118,3 @@ def test_snap_length_leaves_headers_without_gossip() -> None:
     assert [(m.is_whole, len(m.raw), m.sender) for m in found.messages] == [(False, 100, ONE)] * 3
     assert all(isinstance(decode_partial(m.raw).header, PartialHeader) for m in found.messages)
     assert len([row for row in found.rows if isinstance(row, CapturedGap)]) == 3
-
-
-def test_a_stream_of_another_protocol_is_one_row() -> None:
-    """TLS on the bus cannot be read; the row says so."""
-    found = captured([pcap(conversation([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(600)] * 5))])
-
-    (row,) = (row for row in found.rows if isinstance(row, CapturedUnknown))
-    assert (row.count, row.looks_like) == (5 * 609, "TLS: cannot be read")
-
-
-def test_clocks_that_jump_back_change_only_the_times() -> None:
-    """Sequence numbers order a stream."""
-    sent = conversation(pieces_of(PING * 2, [900] * 9))
-    sent = [replace(one, ts_ns=one.ts_ns - number * 10**10) for number, one in enumerate(sent)]
-
-    assert [m.raw for m in captured([pcap(sent)]).messages] == [PING, PING]
-
-
-def test_more_directions_than_the_bound_give_up_the_ones_that_were_silent_longest() -> None:
-    """Memory is bounded."""
-    sent: list[Sent] = []
-    for number in range(5):
-        sent += conversation([PING[:500]], client=("10.0.0.1", 40000 + number))
-
-    found = captured([pcap(sent)], streams_max=4)
-
-    assert [m.is_whole for m in found.messages] == [False] * 5

@@ -102,26 +102,22 @@ def test_a_packet_of_an_impossible_size_stops_the_reading() -> None:
     assert read(file)[1:] == [CaptureProblem(len(good), f"packet claims {1 << 30} captured bytes", 66)]
 
 
-def test_sections_interfaces_and_old_packet_blocks_are_followed() -> None:
+def test_sections_and_interfaces_are_followed_and_old_packet_blocks_are_problems() -> None:
     """Two sections of different byte order, two interfaces with their own clocks and link types, OPB and SPB."""
-    data = frame(SENT[0])
     raw = frame(SENT[0], 101)
-    first = pcapng([])
     second = block(1, struct.pack("<HHI", 101, 0, 20) + struct.pack("<HHB3x", 9, 1, 3))
-    old = block(2, struct.pack("<HHIIII", 1, 0, 0, 5000, len(raw), len(raw)) + raw)
-    simple = block(3, struct.pack("<I", len(data)) + data)
-    unknown = block(0xBAD, b"whatever")
-    file = first + second + old + unknown + simple + pcapng(SENT[:1], order=">")
+    packet = block(6, struct.pack("<IIIII", 1, 0, 5000, len(raw), len(raw)) + raw)
+    simple, old = (block(kind, struct.pack("<I", len(raw)) + raw) for kind in (3, 2))
+    file = pcapng([]) + second + packet + block(0xBAD, b"whatever") + simple + old + pcapng(SENT[:1], order=">")
 
     found = read(file)
 
     assert [(one.ts_ns, one.link_type, one.data) for one in found if isinstance(one, Packet)] == [
         (5 * SECOND_NS, 101, raw),
-        (0, 1, data),
-        (START_NS, 1, data),
+        (START_NS, 1, frame(SENT[0])),
     ]
     assert [one.reason for one in found if isinstance(one, CaptureProblem)] == [
-        "simple packet blocks have no time: 0 is used"
+        f"packet block of the unsupported type {kind}" for kind in (3, 2)
     ]
 
 
