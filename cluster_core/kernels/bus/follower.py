@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_rows import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
+from cluster_core.formats.capture.bus_rows import CapturedGap, CapturedUnknown, Endpoint, Origin
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus import streams as bs
 from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
@@ -82,6 +82,7 @@ class BusFollower:
         self._tables = new_tables(4096)
         self._slow: dict[int, _Slow] = {}
         self._gaps: list[tuple[int, CapturedGap]] = []
+        self._extras: list[_Extra] = []
         self._tops = np.zeros(5, dtype=np.int64)
         self._lay_out()
 
@@ -163,26 +164,17 @@ class BusFollower:
     def _gather(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> None:
         """Decode what the kernel found and what the plain code finds in the segments that it only listed."""
         tops = self._tops
-        extras: list[_Extra] = []
         if tops[bs.LISTED] or tops[bs.RETIREMENTS]:
-            self._do_listed(data, records, segments, packet_base, extras, self._gathered.rows)
-        spans = _merged(self._messages[: tops[bs.MESSAGES]], extras)
-        self._decode(data, spans, extras, packet_base + spans["segment"])
+            self._do_listed(data, records, segments, packet_base)
+        spans = _merged(self._messages[: tops[bs.MESSAGES]], self._extras)
+        self._decode(data, spans, packet_base + spans["segment"])
         self._gathered.gaps += [(packet_base + at, gap) for at, gap in self._gaps]
         self._gaps = []
         if tops[bs.EVENTS]:
             self._gathered.events.append(self._events_of(records, packet_base))
         tops[bs.MESSAGES :] = 0
 
-    def _do_listed(
-        self,
-        data: NDArray[np.uint8],
-        records: Rows,
-        segments: Rows,
-        packet_base: int,
-        extras: list[_Extra],
-        rows: list[Row],
-    ) -> None:
+    def _do_listed(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> None:
         """Give listed segments to the plain code and end retired directions, both in order of segments."""
         listed, retired = self._listed, self._retired
         count, ends = int(self._tops[bs.LISTED]), int(self._tops[bs.RETIREMENTS])
@@ -201,11 +193,13 @@ class BusFollower:
             where = _Where(key, int(source.row[i]), int(source.peer[i]), int(source.direction[i]))
             at = key >> 1
             if not is_listed:
-                self._end(where, extras, rows)
+                self._end(where)
             elif is_data[i]:
-                self._handle(where, _segment_of(data, records, segments, at, packet_base), extras, rows)
-            else:
-                self._acknowledge(where, int(segments.ack[at]), int(records.ts_ns[at]), extras, rows)
+                segment, slow = _segment_of(data, records, segments, at, packet_base), self._take(where.row)
+                self._settle(where, slow, slow.tcp.handle(segment))
+            elif where.row in self._slow:
+                slow = self._slow[where.row]
+                self._settle(where, slow, slow.tcp.acknowledge(int(segments.ack[at]), int(records.ts_ns[at])))
         for row in touched:
             self._hand_back(row)
 
@@ -238,18 +232,9 @@ class BusFollower:
             self.repeated_bytes += slow.tcp.repeated_bytes
             del self._slow[row]
 
-    def _handle(self, where: _Where, segment: Segment, extras: list[_Extra], rows: list[Row]) -> None:
+    def _end(self, where: _Where) -> None:
         slow = self._take(where.row)
-        self._settle(where, slow, slow.tcp.handle(segment), extras, rows)
-
-    def _acknowledge(self, where: _Where, ack: int, ts_ns: int, extras: list[_Extra], rows: list[Row]) -> None:
-        slow = self._slow.get(where.row)
-        if slow is not None:
-            self._settle(where, slow, slow.tcp.acknowledge(ack, ts_ns), extras, rows)
-
-    def _end(self, where: _Where, extras: list[_Extra], rows: list[Row]) -> None:
-        slow = self._take(where.row)
-        self._settle(where, slow, slow.tcp.finish(), extras, rows)
+        self._settle(where, slow, slow.tcp.finish())
         streams = self._streams
         last = Mark(
             int(streams.rows.last_ts_ns[where.row]),
@@ -257,13 +242,11 @@ class BusFollower:
             int(streams.rows.last_offset[where.row]),
         )
         for frame in slow.framer.finish(last):
-            self._add(where, frame, extras, rows)
+            self._add(where, frame)
         self.repeated_bytes += slow.tcp.repeated_bytes
         del self._slow[where.row]
 
-    def _settle(
-        self, where: _Where, slow: _Slow, settled: list[Bytes | Gap], extras: list[_Extra], rows: list[Row]
-    ) -> None:
+    def _settle(self, where: _Where, slow: _Slow, settled: list[Bytes | Gap]) -> None:
         """Cut what is in order into messages."""
         for item in settled:
             if isinstance(item, Bytes):
@@ -271,17 +254,18 @@ class BusFollower:
             else:
                 origin = self._origin(where, item.mark)
                 gap = CapturedGap(origin, item.start, item.end, item.count, item.reason)
-                rows.append(gap)
+                self._gathered.rows.append(gap)
                 self._gaps.append((where.key >> 1, gap))
                 frames = slow.framer.lose(item.mark) if item.count is None else slow.framer.skip(item.count, item.mark)
             for frame in frames:
-                self._add(where, frame, extras, rows)
+                self._add(where, frame)
 
-    def _add(self, where: _Where, frame: Frame, extras: list[_Extra], rows: list[Row]) -> None:
+    def _add(self, where: _Where, frame: Frame) -> None:
         if not isinstance(frame, UnknownBytes):
-            extras.append(_Extra(*where, frame.mark, frame.raw))
+            self._extras.append(_Extra(*where, frame.mark, frame.raw))
         else:
-            rows.append(CapturedUnknown(self._origin(where, frame.mark), frame.count, frame.looks_like, frame.sample))
+            origin = self._origin(where, frame.mark)
+            self._gathered.rows.append(CapturedUnknown(origin, frame.count, frame.looks_like, frame.sample))
 
     def _origin(self, where: _Where, mark: Mark) -> Origin:
         streams, row = self._streams, where.row
@@ -298,10 +282,9 @@ class BusFollower:
     def _address(self, number: int) -> str:
         return address_text(packed_address(self.addresses.rows()[number]))
 
-    def _decode(
-        self, data: NDArray[np.uint8], spans: _Spans, extras: list[_Extra], released: NDArray[np.int64]
-    ) -> None:
+    def _decode(self, data: NDArray[np.uint8], spans: _Spans, released: NDArray[np.int64]) -> None:
         """Decode messages of both kinds, which are in one order."""
+        extras, self._extras = self._extras, []
         plain = np.frombuffer(bytearray().join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
         buffers = (data, self._side, plain)
         self._tables = self._gathered.add(buffers, spans, self._streams, self._tables, released)
@@ -353,8 +336,6 @@ class BusFollower:
     def _give_up(self, chosen: NDArray[np.int64], *, unlink: bool) -> BusBatch:
         """End the directions *chosen*, in that order; *unlink*: their peers live on and lose them."""
         table = self._streams.rows
-        extras: list[_Extra] = []
-        rows = self._gathered.rows
         turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last one is that of no peer
         turn[chosen] = np.arange(len(chosen))
         pending = table.part_at >= 0
@@ -363,7 +344,7 @@ class BusFollower:
             peer = int(table.peer[row])
             if unlink and turn[peer] < turn[row]:
                 peer = bs.NO_ROW
-            self._end(_Where(int(turn[row]), row, peer, int(table.direction[row])), extras, rows)
+            self._end(_Where(int(turn[row]), row, peer, int(table.direction[row])))
         self.repeated_bytes += int(table.repeated[chosen].sum())
         table.state[chosen] = bs.RETIRED
         self._streams.counts[3] -= len(chosen)
@@ -371,7 +352,7 @@ class BusFollower:
             peers = table.peer[chosen]
             table.peer[peers[peers >= 0]] = bs.NO_ROW
             table.peer[chosen] = bs.NO_ROW
-        self._decode(_NO_BYTES, _merged(_NO_SPANS, extras), extras, np.full(len(extras), self._last_packet))
+        self._decode(_NO_BYTES, _merged(_NO_SPANS, self._extras), np.full(len(self._extras), self._last_packet))
         self._gathered.gaps += [(self._last_packet, gap) for _, gap in self._gaps]
         self._gaps = []
         return self.batch()

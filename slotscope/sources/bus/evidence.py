@@ -37,25 +37,9 @@ from schemas.caveats import Caveat
 from schemas.history import GAPS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.captured import (
-    BAD,
-    BEGIN,
-    BITMAPS,
-    EVIDENCE,
-    GAP_ROWS,
-    LINK_ROWS,
-    LOGS,
-    META,
-    METRICS,
-    POLLS,
-    STATE,
-    UNRECORDED_ROWS,
-    MessageRows,
-    MessageTable,
-    blob_row,
-    link_rows,
-)
+from slotscope.sources.bus.captured import MessageRows, MessageTable, blob_row, link_rows
 from slotscope.sources.bus.clues import (
     BAD_ROWS_MAX,
     BadRows,
@@ -227,7 +211,7 @@ class CaptureTask:
         self._series = self._begin_landing() if self._is_landing else self._begin_files()
         yield from self._tell()
         if self._is_late:
-            yield blob_row(META, SETTLED, json.dumps({"late": True}).encode())
+            yield blob_row(captured.META, SETTLED, json.dumps({"late": True}).encode())
             return
         bitmap_rows: list[dict[str, Any]] = []
         for batch in ahead(self._series.settled(self._decoder), prepare=step_back):
@@ -238,16 +222,16 @@ class CaptureTask:
             self._pass_on(self._dispatcher.advance())
         self._flush(SETTLED)
         facts = self._facts()
-        yield blob_row(STATE, SETTLED, self._state(), number=facts["settled_by"])
+        yield blob_row(captured.STATE, SETTLED, self._state(), number=facts["settled_by"])
         yield from self._finish(bitmap_rows)
         self._rows.finish()
         yield from self._side.rest()
         if bitmap_rows:
-            yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
-        yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
+            yield self._table(captured.BITMAPS, SLOT_BITMAPS, bitmap_rows)
+        yield self._table(captured.BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
         facts |= self._final_facts()
         yield from self._rows.notes(facts)
-        yield blob_row(META, SETTLED, json.dumps(facts).encode())
+        yield blob_row(captured.META, SETTLED, json.dumps(facts).encode())
 
     def _begin_files(self) -> PointSeries:
         """Measure clocks that are new."""
@@ -340,11 +324,11 @@ class CaptureTask:
             if node in self._signs or len(self._signs) < NODES_MAX:
                 self._signs.setdefault(node, ProfileSigns()).note_version(version)
         if told.polls:
-            yield self._table(POLLS, NODE_POLLS, told.polls)
+            yield self._table(captured.POLLS, NODE_POLLS, told.polls)
         if told.logs:
-            yield self._table(LOGS, LOG_EVENTS, told.logs)
+            yield self._table(captured.LOGS, LOG_EVENTS, told.logs)
         if told.metrics:
-            yield self._table(METRICS, METRIC_SAMPLES, list(self._metrics.of(told.metrics)))
+            yield self._table(captured.METRICS, METRIC_SAMPLES, list(self._metrics.of(told.metrics)))
 
     def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""
@@ -441,7 +425,7 @@ class CaptureTask:
         if not self._is_begun:
             self._is_begun = True
             begin = {"node_timeout_ms": self._timeout_ms, "start_ns": start_of(self._times[0])}
-            self._side.give(bind(iter, [blob_row(BEGIN, phase, json.dumps(begin).encode())]))
+            self._side.give(bind(iter, [blob_row(captured.BEGIN, phase, json.dumps(begin).encode())]))
         self._side.give(bind(_packed_evidence, phase, self._outbox.flush(self._bitmaps.contents)))
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
@@ -456,10 +440,10 @@ class CaptureTask:
             self._settle_timeout()
         self._pass_on(self._dispatcher.finish())
         self._flush(PROVISIONAL)
-        yield self._table(LINK_ROWS, LINKS, link_rows(self._meter, self._times[1]))
-        yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
+        yield self._table(captured.LINK_ROWS, LINKS, link_rows(self._meter, self._times[1]))
+        yield self._table(captured.GAP_ROWS, GAPS, list(self._gap_rows()))
         if self._is_landing:
-            yield self._table(UNRECORDED_ROWS, UNRECORDED, list(self._unrecorded.rows(self._ahead_ns)))
+            yield self._table(captured.UNRECORDED_ROWS, UNRECORDED, list(self._unrecorded.rows(self._ahead_ns)))
 
     def _gap_rows(self) -> Iterator[dict[str, Any]]:
         for number, (source, target, from_ns, to_ns, count) in enumerate(self._gaps, 1):
@@ -525,4 +509,4 @@ def _needed(batch: BusBatch) -> BusBatch:
 
 def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
     for part, number, blob in found:
-        yield blob_row(EVIDENCE, phase, blob, part, number)
+        yield blob_row(captured.EVIDENCE, phase, blob, part, number)
