@@ -17,7 +17,7 @@ from fcntl import F_SETPIPE_SZ, fcntl
 from typing import Final, NamedTuple
 
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, PcapReader
+from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, CaptureReader
 
 BUFFER_KIB: Final = 16 << 10
 """Size of the kernel's buffer for packets that the recorder has not read."""
@@ -100,7 +100,7 @@ class Tcpdump:
             os.set_blocking(pipe, False)
         with suppress(OSError):  # above the limit of this user
             fcntl(self._out, F_SETPIPE_SZ, PIPE_BYTES)
-        self._reader = PcapReader()
+        self._reader = CaptureReader()
         self._rest = bytearray()
         self._taken = 0
         self._words = bytearray()

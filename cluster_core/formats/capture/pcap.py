@@ -1,11 +1,11 @@
-"""Readers of pcap and pcapng files (draft-ietf-opsawg-pcapng)."""
+"""Reader of pcap and pcapng files (draft-ietf-opsawg-pcapng)."""
 
 from __future__ import annotations
 
 import struct
 from typing import NamedTuple
 
-from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, ContainerReader, Packet
+from cluster_core.formats.capture.packet import PACKET_BYTES_MAX, CaptureProblem, Packet
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
@@ -19,56 +19,6 @@ MAGICS: dict[bytes, tuple[str, int]] = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 """Byte order and ns per unit of the fraction, by the first four bytes."""
-
-
-class PcapReader(ContainerReader):
-    """Reads pcap."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._record = struct.Struct("<IIII")
-        self._fraction_ns = 0
-        self._link_type = -1
-
-    def _unit(self) -> str:
-        return "file header" if self._link_type < 0 else "packet"
-
-    def _read(self, found: list[Packet | CaptureProblem]) -> int:
-        at = 0
-        if self._link_type < 0:
-            if len(self._buffer) < FILE_HEADER_BYTES:
-                return 0
-            at = self._read_file_header()
-        return at if self._stopped is not None else self._read_records(at, found)
-
-    def _read_file_header(self) -> int:
-        order, self._fraction_ns = MAGICS.get(bytes(self._buffer[:4]), ("", 0))
-        if not order:
-            self._stop(0, "not a pcap file")
-            return 0
-        major, _, _, _, _, link_type = struct.unpack_from(order + "HHiIII", self._buffer, 4)
-        if major != 2:
-            self._stop(4, f"pcap version {major} is not known")
-            return 0
-        self._record = struct.Struct(order + "IIII")
-        self._link_type = link_type & LINK_TYPE_MASK
-        return FILE_HEADER_BYTES
-
-    def _read_records(self, at: int, found: list[Packet | CaptureProblem]) -> int:
-        size = len(self._buffer)
-        while size - at >= RECORD_HEADER_BYTES:
-            seconds, fraction, captured, length = self._record.unpack_from(self._buffer, at)
-            if captured > PACKET_BYTES_MAX:
-                self._stop(at, f"packet claims {captured} captured bytes")
-                return at
-            end = at + RECORD_HEADER_BYTES + captured
-            if end > size:
-                break
-            data = bytes(memoryview(self._buffer)[at + RECORD_HEADER_BYTES : end])
-            ts_ns = seconds * 1_000_000_000 + fraction * self._fraction_ns
-            found.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
-            at = end
-        return at
 
 
 SECTION = 0x0A0D0D0A
@@ -96,21 +46,104 @@ class Interface(NamedTuple):
     offset_s: int
 
 
-class PcapngReader(ContainerReader):
-    """Reads sections of pcapng blocks.
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7": "xz"}
 
-    An inconsistent packet block is a problem of its own; reading continues after it, as its length is known.
+
+class CaptureReader:
+    """Reads a decompressed pcap or pcapng file fed in pieces; returns packets, and one problem where it stops.
+
+    Never raises; keeps only the incomplete packet.  A pcapng packet block that contradicts itself is a problem of its own;
+    reading continues after it, as its length is known.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self.offset = 0
+        self._buffer = bytearray()
+        self._stopped: CaptureProblem | None = None
+        self._skipped = 0
+        self._unit = ""
+        self._record = struct.Struct("<IIII")
+        self._fraction_ns = 0
+        self._link_type = -1
         self._order = "<"
         self._interfaces: list[Interface] = []
 
-    def _unit(self) -> str:
-        return "block"
+    def feed(self, data: bytes) -> list[Packet | CaptureProblem]:
+        """Add the next bytes of the file and return the packets that they complete."""
+        if self._stopped is not None:
+            self._skipped += len(data)
+            return []
+        self._buffer += data
+        found: list[Packet | CaptureProblem] = []
+        at = self._read(found)
+        self.offset += at
+        del self._buffer[:at]
+        if self._stopped is not None:
+            self._skipped = len(self._buffer)
+            self._buffer.clear()
+        return found
+
+    def finish(self) -> list[CaptureProblem]:
+        """End the file and return problems at its end, or of the whole file."""
+        if self._stopped is not None:
+            return [CaptureProblem(self._stopped.offset, self._stopped.reason, self._skipped)]
+        if not self._unit:
+            return [CaptureProblem(0, not_a_capture(bytes(self._buffer)), len(self._buffer))]
+        if not self._buffer and self.offset:
+            return []
+        return [CaptureProblem(self.offset, f"file ends inside a {self._unit}", len(self._buffer))]
+
+    def _stop(self, at: int, reason: str) -> None:
+        """Stop reading at byte *at* of the buffer."""
+        self._stopped = CaptureProblem(self.offset + at, reason)
 
     def _read(self, found: list[Packet | CaptureProblem]) -> int:
+        """Append complete records of the buffer to *found*; return the bytes consumed."""
+        start = bytes(self._buffer[:4])
+        if not self._unit and len(start) == len(MAGIC):
+            self._unit = "block" if start == MAGIC else "file header"
+            if start != MAGIC and start not in MAGICS:
+                self._stop(0, not_a_capture(start))
+        if not self._unit or self._stopped is not None:
+            return 0
+        return self._read_blocks(found) if self._unit == "block" else self._read_pcap(found)
+
+    def _read_pcap(self, found: list[Packet | CaptureProblem]) -> int:
+        at = 0
+        if self._link_type < 0:
+            if len(self._buffer) < FILE_HEADER_BYTES:
+                return 0
+            at = self._read_file_header()
+        return at if self._stopped is not None else self._read_records(at, found)
+
+    def _read_file_header(self) -> int:
+        order, self._fraction_ns = MAGICS[bytes(self._buffer[:4])]
+        major, _, _, _, _, link_type = struct.unpack_from(order + "HHiIII", self._buffer, 4)
+        if major != 2:
+            self._stop(4, f"pcap version {major} is not known")
+            return 0
+        self._record = struct.Struct(order + "IIII")
+        self._link_type = link_type & LINK_TYPE_MASK
+        self._unit = "packet"
+        return FILE_HEADER_BYTES
+
+    def _read_records(self, at: int, found: list[Packet | CaptureProblem]) -> int:
+        size = len(self._buffer)
+        while size - at >= RECORD_HEADER_BYTES:
+            seconds, fraction, captured, length = self._record.unpack_from(self._buffer, at)
+            if captured > PACKET_BYTES_MAX:
+                self._stop(at, f"packet claims {captured} captured bytes")
+                return at
+            end = at + RECORD_HEADER_BYTES + captured
+            if end > size:
+                break
+            data = bytes(memoryview(self._buffer)[at + RECORD_HEADER_BYTES : end])
+            ts_ns = seconds * 1_000_000_000 + fraction * self._fraction_ns
+            found.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
+            at = end
+        return at
+
+    def _read_blocks(self, found: list[Packet | CaptureProblem]) -> int:
         at = 0
         while self._stopped is None and len(self._buffer) - at >= BLOCK_BYTES_MIN:
             length = self._block_bytes(at)
@@ -128,9 +161,6 @@ class PcapngReader(ContainerReader):
                 self._stop(at, "section header without a byte-order magic")
                 return 0
             self._order = order
-        elif not self.offset and not at:
-            self._stop(at, "not a pcapng file")
-            return 0
         (length,) = struct.unpack_from(self._order + "I", self._buffer, at + 4)
         if length < BLOCK_BYTES_MIN or length % 4 or length > BLOCK_BYTES_MAX:
             self._stop(at, f"block claims {length} bytes")
@@ -184,51 +214,6 @@ class PcapngReader(ContainerReader):
             return
         data = body[form.size : form.size + captured]
         found.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
-
-
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7": "xz"}
-
-
-class CaptureReader:
-    """Reads a decompressed pcap or pcapng file fed in pieces; returns packets and problems.
-
-    Never raises; keeps only the incomplete packet.
-    """
-
-    def __init__(self) -> None:
-        self._start = b""
-        self._reader: PcapReader | PcapngReader | None = None
-        self._stopped = False
-        self._skipped = 0
-
-    def feed(self, data: bytes) -> list[Packet | CaptureProblem]:
-        """Add the next bytes of the file and return the packets that they complete."""
-        if self._reader is not None:
-            return self._reader.feed(data)
-        self._skipped += len(data)
-        if self._stopped:
-            return []
-        self._start += data
-        if len(self._start) < len(MAGIC):
-            return []
-        return self._choose(self._start)
-
-    def finish(self) -> list[CaptureProblem]:
-        """End the file and return problems at its end, or of the whole file."""
-        if self._reader is not None:
-            return self._reader.finish()
-        return [CaptureProblem(0, not_a_capture(self._start), self._skipped)]
-
-    def _choose(self, data: bytes) -> list[Packet | CaptureProblem]:
-        if data[:4] in MAGICS:
-            self._reader = PcapReader()
-        elif data[:4] == MAGIC:
-            self._reader = PcapngReader()
-        else:
-            self._stopped, self._start = True, data[:4]
-            return []
-        self._start = b""
-        return self._reader.feed(data)
 
 
 def not_a_capture(start: bytes) -> str:

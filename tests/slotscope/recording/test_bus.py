@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import PcapReader
+from cluster_core.formats.capture.pcap import CaptureReader
 from cluster_core.formats.landing import Kind
 from slotscope.recording.bus import BusRecorder, CaptureOptions
 from slotscope.recording.gap_book import GapBook
@@ -39,7 +39,7 @@ def packets_in(folder: Path) -> list[bytes]:
     """All packets with a number; one that TCP sent again differs from the first by the id of IP."""
     found = []
     for path in sorted(folder.glob("[!.]*")):
-        packets = PcapReader().feed(gzip.decompress(path.read_bytes()))
+        packets = CaptureReader().feed(gzip.decompress(path.read_bytes()))
         found += [one.data for one in packets if isinstance(one, Packet) and MARK[:10] in one.data]
     return found
 
