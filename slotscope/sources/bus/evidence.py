@@ -69,7 +69,6 @@ from slotscope.sources.bus.polls_and_logs import (
     read_polls_and_logs,
     times,
 )
-from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, files_of
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.side_threads import SideWork, ahead
@@ -119,8 +118,7 @@ def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> 
     Raises DecodeError at the first bad input unless permissive.
     """
     if sum(batch.num_rows for batch in batches):
-        with metered(options.meter):
-            yield from CaptureTask(options).run()
+        yield from CaptureTask(options).run()
 
 
 class CaptureTask:
@@ -244,7 +242,7 @@ class CaptureTask:
                 if other.series != file.series
             ):
                 self._point_notes.append(unknown_clock(file))
-        return PointSeries(files, self._turns, ahead_ns)
+        return PointSeries(files, self._turns, ahead_ns, meter=self._options.meter)
 
     def _begin_landing(self) -> PointSeries:
         """Measure clocks that are new, and find out up to when all has its turn."""
@@ -267,7 +265,7 @@ class CaptureTask:
         files = [file for file in self._recorded if file.place.kind is Kind.BUS]
         before_ns = self._turns.watermark_ns
         self._turns.reach(self._recorded, ahead_ns, newest_ns, options.lateness_ns)
-        return PointSeries(files, self._turns, ahead_ns, before_ns)
+        return PointSeries(files, self._turns, ahead_ns, before_ns, options.meter)
 
     def _recorded_by_now(self) -> tuple[list[RecordedInput], list[RecordedInput]]:
         """The files that can have been recorded by now, and those of a time to come, which would make all others late for good.

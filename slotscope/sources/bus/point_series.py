@@ -36,7 +36,7 @@ from cluster_core.kernels.bus.packet_order import (
 )
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.reading import note_read
+from slotscope.sources.bus.reading import Meter
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
@@ -258,10 +258,10 @@ class _Stream:
         else:
             self._end()
 
-    def note(self) -> None:
+    def note(self, meter: Meter) -> None:
         """Say how much of the file was read."""
         if self._stream is not None and not self.is_over:
-            note_read(self.file.path, self._stream)
+            meter.note(self.file.path, self._stream)
 
     def _end(self) -> None:
         self.is_over = True
@@ -275,12 +275,19 @@ class PointSeries:
     """The captures of one run; *ahead_ns* says how far the clock of a series is ahead.
 
     Of a landing, whose *turns* have reached the watermark of the run, packets up to *before_ns* were final before.
+    *meter* is the file of a `Meter`.
     """
 
     def __init__(
-        self, files: Sequence[PointFile], turns: Turns, ahead_ns: dict[str, int], before_ns: int | None = None
+        self,
+        files: Sequence[PointFile],
+        turns: Turns,
+        ahead_ns: dict[str, int],
+        before_ns: int | None = None,
+        meter: str = "",
     ) -> None:
         self.turns = turns
+        self._meter = Meter(meter)
         self.late: list[Late] = []
         self.before_ns, self._final_ns = -1, _LAST
         if before_ns is not None:
@@ -362,7 +369,7 @@ class PointSeries:
                 yield merged(parts, room)
             _wait(ahead)
             for stream in streams:
-                stream.note()
+                stream.note(self._meter)
             for stream in [stream for stream in streams if stream.is_empty]:
                 streams.remove(stream)
                 self._tell(stream)

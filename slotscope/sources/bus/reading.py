@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,42 +18,24 @@ _WIDTH: Final = 20
 
 
 class Meter:
-    """Counts the bytes of files as they are stored, into the file *path*."""
+    """Counts the bytes of files as they are stored, into the file *path* if there is one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._read: dict[str, int] = {}
         self._noted_s = 0.0
 
-    def note(self, source: str, stored_bytes: int) -> None:
-        """So much of *source* was read."""
-        self._read[source] = stored_bytes
+    def note(self, source: str, stream: FileStream) -> None:
+        """Note how far *stream* has read in the file *source*."""
+        if not self._path:
+            return
+        self._read[source] = stream.stored_bytes()
         if time.monotonic() - self._noted_s > NOTE_S:
             self._noted_s = time.monotonic()
             with suppress(OSError):  # the driver has all it wanted, and the file is gone
                 file = os.open(self._path, os.O_WRONLY)
                 os.pwrite(file, f"{sum(self._read.values()):{_WIDTH}}".encode(), 0)
                 os.close(file)
-
-
-_METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
-
-
-@contextmanager
-def metered(path: str) -> Iterator[None]:
-    """Count what is read inside the ``with`` block into the file *path*, if there is one."""
-    before = _METER.set(Meter(path) if path else None)
-    try:
-        yield
-    finally:
-        _METER.reset(before)
-
-
-def note_read(source: str, stream: FileStream) -> None:
-    """*stream* has read on in the file *source*, whose packets go to the replay now."""
-    meter = _METER.get()
-    if meter is not None:
-        meter.note(source, stream.stored_bytes())
 
 
 class Reading:

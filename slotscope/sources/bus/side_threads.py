@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -21,16 +20,11 @@ _END: Final = object()
 
 def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | None = None) -> Iterator[T]:
     """*items*, of which a thread makes so many while the ones before are used; what making raises is raised in its turn."""
-    context = copy_context()
-
-    def following() -> Any:
-        return context.run(next, items, _END)
-
     with ThreadPoolExecutor(1, "ahead", prepare) as thread:
-        made = deque(thread.submit(following) for _ in range(count))
+        made = deque(thread.submit(next, items, _END) for _ in range(count))
         try:
             while (item := made.popleft().result()) is not _END:
-                made.append(thread.submit(following))
+                made.append(thread.submit(next, items, _END))
                 yield item
         finally:
             for one in made:
