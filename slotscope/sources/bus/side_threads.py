@@ -21,7 +21,7 @@ _END: Final = object()
 def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | None = None) -> Iterator[T]:
     """*items*, of which a thread makes so many while the ones before are used; what making raises is raised in its turn."""
     with ThreadPoolExecutor(1, "ahead", prepare) as thread:
-        made = deque(thread.submit(next, items, _END) for _ in range(count))
+        made: deque[Future[Any]] = deque(thread.submit(next, items, _END) for _ in range(count))
         try:
             while (item := made.popleft().result()) is not _END:
                 made.append(thread.submit(next, items, _END))
