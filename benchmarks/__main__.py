@@ -21,17 +21,13 @@ NAMES = (
     "rdb",
     "memory",
     "aof",
-    "split_rdb",
     "bus",
     "follow",
     "fleet",
     "logs",
     "rebalance",
-    "beside",
     "simulation",
     "spark_scale",
-    "first_use",
-    "root_growth",
 )
 PAGE = Path("benchmarks/results.md")
 

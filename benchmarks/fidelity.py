@@ -1,10 +1,10 @@
 """How true replays of recordings are: ``python -m benchmarks.fidelity FOLDER``.
 
 For every recording under a folder: the share of (sample, node) rows of CLUSTER NODES that the replayed view shows as recorded, by field, from
-the capture alone and with polls or logs as further input; message counters of CLUSTER INFO; events of the logs one to one.
+the capture alone and with polls or logs as further input; events of the logs one to one.
 
 A recording is a folder with ``bus.pcap`` (or ``bus.pcap.gz``, several if rotated), ``truth.jsonl`` (``.gz``: lines of t, t2, port, id, kind; of
-kind ``cluster`` also nodes and info, the texts of CLUSTER NODES and CLUSTER INFO) and ``logs/PORT.log`` (``.gz``).  It is replayed by the tasks of
+kind ``cluster`` also nodes, the text of CLUSTER NODES) and ``logs/PORT.log`` (``.gz``).  It is replayed by the tasks of
 ``history``, in this process.  A row is right when the view at some instant close to the answer shows the same; the observer's own row may be
 late by more, as only its next message shows what an operator changed on it.
 """
@@ -15,25 +15,18 @@ import gzip
 import json
 import sys
 import tempfile
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple
 
-from cyclopts import Parameter
-
-from cluster_core.replay.evidence import Endpoint, MessageSeen
+from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import EventRow, NodeViewRow, ReplayRow
-from cluster_core.wire.bus import type_name
-from slotscope.options import Flag, Paths, options
-from slotscope.reports.records import write_json
+from slotscope.options import Paths, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.text import printable
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpack_evidence
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
@@ -196,32 +189,14 @@ def score(verdicts: Iterable[Verdict]) -> Score:
 TRUTH: Final = ("truth.jsonl", "truth.jsonl.gz")
 
 
-class Counted(NamedTuple):
-    """A message that a process sent or received."""
-
-    ts_ns: int
-    sent: bool
-    name: str
-
-
-class InfoSample(NamedTuple):
-    """The message counters of CLUSTER INFO of the process at *port*, asked at *from_ns* and answered by *to_ns*."""
-
-    port: int
-    from_ns: int
-    to_ns: int
-    counters: dict[tuple[str, bool], int]
-
-
 @dataclass(slots=True)
 class Replayed:
-    """What a replay of a recording gave: rows, and the messages of every process."""
+    """What a replay of a recording gave: rows, and the events of every process."""
 
     node_timeout_ms: int
     timeout_from: str
     messages: int
     rows: list[ReplayRow] = field(default_factory=list)
-    counted: dict[Endpoint, list[Counted]] = field(default_factory=dict)
     events: dict[Endpoint, list[Told]] = field(default_factory=dict)
 
     @property
@@ -269,10 +244,6 @@ class Recording:
             if sample is not None:
                 found.append(sample)
         return found
-
-    def infos(self) -> list[InfoSample]:
-        """Every CLUSTER INFO answer."""
-        return [InfoSample(told["port"], told["t"], told["t2"], _counters(told["info"])) for told in self.truth()]
 
     def polls(self, every: int, target: Path) -> str:
         """Write each *every*-th answer as polls to *target*."""
@@ -329,34 +300,13 @@ def replay(options: CaptureOptions) -> Replayed:
 
 def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None, found: Replayed) -> None:
     machine = ObserverReplay(process, node_timeout_ms=found.node_timeout_ms, start_ns=start_ns)
-    counted = found.counted.setdefault(process, [])
     rows: list[ReplayRow] = []
     for evidence in unpack_evidence(pieces):
-        if isinstance(evidence, MessageSeen):
-            counted.append(Counted(evidence.ts_ns, evidence.sent, type_name(evidence.message.type)))
         rows += machine.feed(evidence)
     rows += machine.finish()
     events = (row for row in rows if isinstance(row, EventRow) and row.kind in PAIRED_KINDS)
     found.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
     found.rows += rows
-
-
-def _counters(text: str) -> dict[tuple[str, bool], int]:
-    """The counters by message type and direction of CLUSTER INFO."""
-    found = {}
-    for line in text.splitlines():
-        name, _, value = line.strip().partition(":")
-        if name.startswith("cluster_stats_messages_") and value.isdigit():
-            word, _, way = name.removeprefix("cluster_stats_messages_").rpartition("_")
-            if word:
-                found[word, way == "sent"] = int(value)
-    return found
-
-
-ASKED_NS: Final = 30_000_000
-"""A counter is read and a packet is stamped so close to the answer at best."""
-IN_FLIGHT: Final = 1
-"""Messages that were captured on their way to a process that has not read them yet."""
 
 
 class Agreement(NamedTuple):
@@ -388,116 +338,19 @@ def compare_events(
     return found
 
 
-class Judged(NamedTuple):
-    """One comparison: *right* of *rows* are as recorded, *percent* of them; *counted* is what `print_judged` takes for the lowest, None for nothing."""
-
-    recording: str
-    what: str
-    percent: float
-    right: int
-    rows: int
-    told: str
-    wrong: tuple[str, ...] = ()
-    counted: float | None = None
-
-
-def print_judged(judged: Iterable[Judged], *, as_json: bool, stream: TextIO) -> float:
-    """Print each as soon as it is known, or all as one JSON object; return the lowest percentage of those that count."""
-    known = []
-    for one in judged:
-        known.append(one)
-        if not as_json:
-            first = (
-                f"{one.recording:32s} {one.what:18s} {one.percent:8.3f} %  {one.right}/{one.rows}  {one.told}".rstrip()
-            )
-            stream.write("\n".join((first, *one.wrong)) + "\n")
-            stream.flush()
-    lowest = min((one.counted for one in known if one.counted is not None), default=100.0)
-    if as_json:
-        write_json({"lowest": lowest, "judged": known}, stream)
-    else:
-        stream.write(f"lowest: {lowest:.3f} %\n")
-    return lowest
-
-
-def judge_views(name: str, words: str, result: Score, replayed: Replayed) -> Judged:
-    """Views against CLUSTER NODES, by field."""
-    wrong = ", ".join(f"{field} {count}" for field, count in result.wrong.items() if count) or "none"
-    told = f"wrong: {wrong}  (T {replayed.node_timeout_ms} ms {replayed.timeout_from})"
-    return Judged(name, words, result.percent, result.right, result.rows, told, counted=result.percent)
-
-
-def wrong_lines(verdicts: Sequence[Verdict], limit: int) -> Iterator[str]:
-    """The first wrong rows."""
-    wrong = [verdict for verdict in verdicts if verdict.wrong]
-    for verdict in wrong[:limit]:
-        expected = tuple(verdict.expected)[1:] if verdict.expected else None
-        got = tuple(verdict.got)[1:] if verdict.got else None
-        yield printable(
-            f"    {verdict.ts_ns} {verdict.observer[:8]} of {verdict.node_id[:8]} {','.join(verdict.wrong)}:"
-            f" said {expected}, replayed {got}",
-            400,
-        )
-
-
-def judge_counters(recording: Recording, replayed: Replayed) -> Judged:
-    """Decoded messages against the counters of CLUSTER INFO, both ways."""
-    rows = right = 0
-    by_port: dict[int, list[InfoSample]] = {}
-    for info in recording.infos():
-        by_port.setdefault(info.port, []).append(info)
-    for process, counted in replayed.counted.items():
-        infos = next((found for port, found in by_port.items() if process.port in (port, port + 10_000)), [])
-        told, true = _compare_counters(infos, counted)
-        rows, right = rows + told, right + true
-    share = 100.0 * right / rows if rows else 100.0
-    return Judged(recording.name, "counters", share, right, rows, "of CLUSTER INFO")
-
-
-def _compare_counters(infos: Sequence[InfoSample], counted: Sequence[Counted]) -> tuple[int, int]:
-    """How many counters there are, and how many agree; they begin anew when a process is restarted."""
-    times: dict[tuple[str, bool], list[int]] = {}
-    for message in counted:
-        times.setdefault((message.name, message.sent), []).append(message.ts_ns)
-    for found in times.values():
-        found.sort()
-    rows = right = 0
-    base: dict[tuple[str, bool], int] = {}
-    last_sum, last_ns = 0, 0
-    for info in infos:
-        total = sum(info.counters.values())
-        if total < last_sum:
-            base = {key: bisect_right(found, last_ns + ASKED_NS) for key, found in times.items()}
-        last_sum, last_ns = total, info.to_ns
-        for key, value in info.counters.items():
-            found = times.get(key, [])
-            low = bisect_right(found, info.from_ns - ASKED_NS) - base.get(key, 0)
-            high = bisect_right(found, info.to_ns + ASKED_NS) - base.get(key, 0)
-            slack = 0 if key[1] else IN_FLIGHT
-            rows += 1
-            right += low - slack <= value <= high + slack
-    return rows, right
-
-
-def judge_events(recording: Recording, replayed: Replayed) -> Judged:
-    """Events of the replay against the logs, one to one."""
+def judge_events(recording: Recording, replayed: Replayed) -> str:
+    """Compare the events of the replay with the logs, one to one."""
     both = 0
     alone: list[str] = []
     for process, told in sorted(replayed.events.items()):
         logged = recording.logged(process.port - 10_000)
         if logged is None:
             continue
-        found = compare_events(logged, told)
-        for kind in PAIRED_KINDS:
-            both += found[kind].both
-            alone += [f"{process.port - 10_000} {kind} log only at {told.ts_ns}" for told in found[kind].log_only]
-            alone += [f"{process.port - 10_000} {kind} bus only at {told.ts_ns}" for told in found[kind].bus_only]
-    listed = "; ".join(alone[:4]) + (" ..." if len(alone) > 4 else "")
-    rows = both + len(alone)
-    share = 100.0 * both / rows if rows else 100.0
-    return Judged(
-        recording.name, "log events", share, both, rows, f"{both} agree, {len(alone)} do not {listed}".rstrip()
-    )
+        for kind, agreement in compare_events(logged, told).items():
+            both += agreement.both
+            for side, events in (("log", agreement.log_only), ("bus", agreement.bus_only)):
+                alone += [f"{process.port - 10_000} {kind} {side} only at {event.ts_ns}" for event in events]
+    return f"events of logs: {both} agree, {len(alone)} do not {'; '.join(alone[:4])}".rstrip()
 
 
 @options
@@ -508,48 +361,37 @@ class Request:
     """Folder with recordings: bus.pcap, truth.jsonl, logs/PORT.log, plain or gzip"""
     scenario: Paths = ()
     """Names of recordings"""
-    polls: int = 0
-    """Every n-th answer of CLUSTER NODES as input; 0: none"""
-    log: Annotated[Flag, Parameter(alias="--logs")] = False
-    """Logs as input"""
-    every_input: Flag = False
-    """Each recording from the capture alone, with polls, logs and both"""
-    show: int = 0
-    """Number of wrong rows shown per recording"""
-    json: Flag = False
-    """Output as JSON"""
     least: float = 0.0
     """Least percentage; below it the exit code is 3"""
 
 
 def command(request: Request) -> int | None:
-    """Compare replays of recorded clusters with what their servers said of themselves."""
+    """Compare replays of recorded clusters with the answers of their servers: from captures alone, with polls, logs and both."""
     found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
     if not found:
         raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
-    judged = chain.from_iterable(_judged(recording, request) for recording in found)
-    lowest = print_judged(judged, as_json=request.json, stream=sys.stdout)
+    lowest = min(_judged(recording) for recording in found)
+    sys.stdout.write(f"lowest: {lowest:.3f} %\n")
     return cli.PARTIAL if lowest < request.least else None
 
 
-def _judged(recording: Recording, request: Request) -> Iterator[Judged]:
-    polls, logs = request.polls, request.log
-    inputs = (
-        [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if request.every_input else [(polls, logs)]
-    )
-    samples, alone = recording.samples(), None
-    for poll_every, with_logs in inputs:
+def _judged(recording: Recording) -> float:
+    """Print a line for each set of inputs; return the lowest percentage of right rows."""
+    samples, scores = recording.samples(), list[Score]()
+    for poll_every, with_logs in ((0, False), (5, False), (0, True), (5, True)):
         replayed = _replay(recording, poll_every, with_logs)
-        verdicts = compare_views(replayed.views, samples)
-        result = score(verdicts)
+        scores.append(score(compare_views(replayed.views, samples)))
+        result = scores[-1]
         words = " ".join(["capture", *(["polls"] if poll_every else []), *(["logs"] if with_logs else [])])
-        judged = judge_views(recording.name, words, result, replayed)
-        worse = "  WORSE than the capture alone" if alone is not None and result.right < alone else ""
-        yield judged._replace(told=judged.told + worse, wrong=tuple(wrong_lines(verdicts, request.show)))
-        if alone is None:
-            alone = result.right
-            yield judge_counters(recording, replayed)
-            yield judge_events(recording, replayed)
+        wrong = ", ".join(f"{name} {count}" for name, count in result.wrong.items() if count) or "none"
+        worse = "  WORSE than the capture alone" if result.right < scores[0].right else ""
+        sys.stdout.write(
+            f"{recording.name} {words}: {result.percent:.3f} %, {result.right}/{result.rows}, wrong: {wrong}"
+            f" (T {replayed.node_timeout_ms} ms {replayed.timeout_from}){worse}\n"
+        )
+        if len(scores) == 1:
+            sys.stdout.write(f"{recording.name} {judge_events(recording, replayed)}\n")
+    return min(result.percent for result in scores)
 
 
 def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
