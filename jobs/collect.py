@@ -89,7 +89,7 @@ def command(request: Request) -> None:
     info_s = request.info_every.total_seconds() or None
     kinds = frozenset((Kind.POLLS, Kind.SLOT_STATS) if request.slot_stats else (Kind.POLLS,))
     schedule = Schedule(request.interval, 0.0 if request.slot_stats else None, info_s)
-    wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", "", 0), whole_cluster=True)
+    wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", ""), whole_cluster=True)
 
     def report(status: Status) -> None:
         _tell(f"{folder}: {status.answers} answers, {status.files} files finished, {status.bytes_kept} bytes kept")

@@ -61,10 +61,8 @@ class Request:
     """Age limit in hours. Default: none"""
     interface: str = "any"
     """Network interface"""
-    snaplen: int = 262_144
-    """Captured bytes per packet; smaller values lose messages"""
-    capture_with: Annotated[str, Parameter(alias="--tcpdump")] = "tcpdump"
-    """tcpdump or dumpcap, or a path"""
+    tcpdump: str = "tcpdump"
+    """Path of tcpdump"""
     interval: float = 1.0
     """Interval of CLUSTER NODES and CLUSTER INFO per node, in seconds"""
     info_every: timedelta = timedelta(seconds=10)
@@ -89,7 +87,6 @@ class Request:
 
 INTERVAL_S_MIN = 0.05
 FILE_BYTES_MIN = 4096
-SNAPLEN_MIN = 96
 
 
 def command(request: Request) -> None:
@@ -99,9 +96,9 @@ def command(request: Request) -> None:
     killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET save.  Only tcpdump needs CAP_NET_RAW.
     """
     _check(request)
-    if Kind.BUS in request.kinds and shutil.which(request.capture_with) is None:
+    if Kind.BUS in request.kinds and shutil.which(request.tcpdump) is None:
         raise InputError(
-            f"{request.capture_with} is not installed: install it, name tcpdump or dumpcap with --capture-with, or record without the bus: --kinds polls slot-stats"
+            f"{request.tcpdump} is not installed: install tcpdump, give its path with --tcpdump, or record without the bus: --kinds polls slot-stats"
         )
     cluster = checked_name(request.cluster, "--cluster")
     name = checked_name(request.point_name(), "--point")
@@ -167,7 +164,7 @@ def _wanted(request: Request) -> Wanted:
         [parse_address(words) for words in request.node],
         request.access.with_password(request.access.password()),
         Schedule(request.interval, slot_stats_s, request.info_every.total_seconds()),
-        CaptureOptions(request.capture_with, request.interface, request.snaplen),
+        CaptureOptions(request.tcpdump, request.interface),
     )
 
 
@@ -185,8 +182,6 @@ def _check(request: Request) -> None:
         raise InputError(f"--every must be 1s or more, --file-bytes {FILE_BYTES_MIN} or more")
     if request.keep_bytes < request.file_bytes or not (request.keep_hours is None or 0 < request.keep_hours < 1e6):
         raise InputError("--keep-bytes must be at least --file-bytes, --keep-hours more than 0")
-    if not SNAPLEN_MIN <= request.snaplen <= 262_144:
-        raise InputError(f"--snaplen must be from {SNAPLEN_MIN} to 262144")
     if min(request.info_every, request.slot_stats_every).total_seconds() < 0:
         raise InputError("--info-every and --slot-stats-every must not be negative")
 

@@ -21,11 +21,10 @@ RETRY_S: Final = (1.0, 60.0)
 
 
 class CaptureOptions(NamedTuple):
-    """The program (tcpdump, or a path of it), the interface, how many bytes of a packet."""
+    """The program (tcpdump, or a path of it) and the interface."""
 
     program: str
     interface: str
-    snaplen: int
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class BusRecorder:
         wanted = self.ports()
         if not wanted or (self._run is not None and wanted == self._filter) or time.monotonic() < self._next_s:
             return
-        command = command_of(self.options.program, self.options.interface, self.options.snaplen, wanted)
+        command = command_of(self.options.program, self.options.interface, wanted)
         try:
             begun = Tcpdump(command)
         except OSError as error:
@@ -127,9 +126,6 @@ class BusRecorder:
     def _drain(self, run: Tcpdump) -> None:
         """End a run and write its remaining packets."""
         self._ended_ns = time.time_ns()
-        settled_s = time.monotonic() + run.settle_s
-        while not run.has_ended and time.monotonic() < settled_s:
-            self._take(run, TURN_S)
         run.end()
         end_s = time.monotonic() + STOP_S
         while not run.has_ended and time.monotonic() < end_s:

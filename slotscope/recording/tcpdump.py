@@ -1,4 +1,4 @@
-"""One run of tcpdump or dumpcap: its packets and its counts of dropped packets.
+"""One run of tcpdump: its packets and its counts of dropped packets.
 
 The process is started without a shell.  It needs CAP_NET_RAW; the recorder does not.
 """
@@ -26,41 +26,18 @@ READ_BYTES: Final = 1 << 20
 SAID_CHARS_MAX: Final = 300
 SAID_BYTES_MAX: Final = 1 << 16
 STOP_S: Final = 5.0
-_DROPPED: Final = re.compile(
-    r"(\d{1,18}) packets? dropped by (?:kernel|interface)|received/dropped on interface .*: \d{1,18}/(\d{1,18})"
-)
-_LISTENING: Final = re.compile(r"listening on |File: -")
-_COUNT: Final = re.compile(r"\d+ packets? |Packets (?:captured|received)|Capturing on ", re.IGNORECASE)
-DUMPCAP: Final = "dumpcap"
-DUMPCAP_SETTLE_S: Final = 1.0
-"""The kernel delivers packets to dumpcap a quarter of a second late; an earlier end loses them."""
+_DROPPED: Final = re.compile(r"(\d{1,18}) packets? dropped by (?:kernel|interface)")
+_LISTENING: Final = "listening on "
+_COUNT: Final = re.compile(r"\d+ packets? ")
+SNAPLEN: Final = 262_144
+"""Captured bytes of a packet: all of them."""
 
 
-def command_of(program: str, interface: str, snaplen: int, ports: Iterable[int]) -> list[str]:
+def command_of(program: str, interface: str, ports: Iterable[int]) -> list[str]:
     """The argument list: the bus *ports* only, every packet at once, nanoseconds, to the standard output."""
     wanted = "tcp and (" + " or ".join(f"port {port}" for port in sorted(set(ports))) + ")"
-    if _is_dumpcap(program):  # its capture files have microseconds
-        return [
-            program,
-            "-i",
-            interface,
-            "-P",
-            "-p",
-            "-B",
-            str(BUFFER_KIB >> 10),
-            "-s",
-            str(snaplen),
-            "-w",
-            "-",
-            "-f",
-            wanted,
-        ]
     options = ["-n", "-p", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-B", str(BUFFER_KIB)]
-    return [program, "-i", interface, *options, "-s", str(snaplen), "-w", "-", wanted]
-
-
-def _is_dumpcap(program: str) -> bool:
-    return os.path.basename(program).startswith(DUMPCAP)
+    return [program, "-i", interface, *options, "-s", str(SNAPLEN), "-w", "-", wanted]
 
 
 class Packets(NamedTuple):
@@ -86,9 +63,6 @@ class Tcpdump:
         """Packets that the kernel dropped, by the last count of tcpdump."""
         self.said = ""
         """The last line of its standard error that is no count."""
-        self._tells_counts = not _is_dumpcap(command[0])
-        self.settle_s = 0.0 if self._tells_counts else DUMPCAP_SETTLE_S
-        """Time between its start and the first end that loses no packet."""
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
             env={**os.environ, "LC_ALL": "C"},
@@ -164,18 +138,16 @@ class Tcpdump:
         self._words = bytearray(rest)
         for line in lines:
             words = line.decode("utf-8", "replace").strip().removeprefix("tcpdump: ")
-            if _LISTENING.search(words):
+            if _LISTENING in words:
                 self.is_listening = True
-            counts = [int(count) for found in _DROPPED.findall(words) for count in found if count]
+            counts = _DROPPED.findall(words)
             if counts:
-                self.dropped = sum(counts)
+                self.dropped = sum(map(int, counts))
             elif words and not _COUNT.match(words):
                 self.said = words[:SAID_CHARS_MAX]
 
     def ask_counts(self) -> None:
-        """Request the count of dropped packets; a later `read` stores it.  dumpcap prints it only at its end."""
-        if not self._tells_counts:
-            return
+        """Request the count of dropped packets; a later `read` stores it."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
 

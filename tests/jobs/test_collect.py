@@ -18,14 +18,6 @@ import pytest
 
 from cluster_core.formats.slot_stats import read_slot_stats_line
 from jobs.main import main
-from slotscope.servers.cluster import (
-    BACKOFF_S_MAX,
-    Access,
-    Address,
-    NodePoll,
-    Refused,
-    Schedule,
-)
 from slotscope.sources.node_polls import Poll, PollFile
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
@@ -183,22 +175,6 @@ def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
     """Exit code 2."""
     assert run(words, "--landing", str(tmp_path)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1
-
-
-def test_a_node_that_does_not_answer_is_asked_less_often():
-    """Twice the time with each failure, a bound, and jitter of a tenth."""
-    poll = NodePoll(Address("127.0.0.1", free_port()), Access(), Schedule(1.0))
-    waits = []
-    for _ in range(12):
-        assert isinstance(poll.ask(), Refused)
-        waits.append(poll.wait_s(0.5))
-
-    assert waits[:3] == [2.0, 4.0, 8.0]
-    assert waits[-1] == BACKOFF_S_MAX
-    assert (poll.wait_s(0.0), poll.wait_s(1.0)) == (
-        pytest.approx(0.9 * BACKOFF_S_MAX),
-        pytest.approx(1.1 * BACKOFF_S_MAX),
-    )
 
 
 def test_tls_is_spoken_and_certificates_are_checked(tmp_path, capsys):

@@ -22,10 +22,8 @@ from jobs import history as history_job
 from jobs.follow import Request
 from jobs.history import Request as Replay
 from schemas import history, incidents
-from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.following import Followed, Follower
-from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope
@@ -166,7 +164,8 @@ def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, caps
     printed = capsys.readouterr()
     (told,) = map(json.loads, printed.out.splitlines())
     assert (told["batch"], told["files"]) == (0, 3)
-    assert f"{tmp_path}/landing/europe: 1 recorded file below it not followed" in printed.err
+    assert f"{tmp_path}/landing/europe/{CLUSTER}/host-0/bus/" in printed.err
+    assert "not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND" in printed.err
     assert told["outcome"]["messages"] > 0
 
 
@@ -279,21 +278,3 @@ def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothin
     follow_when_alone(spark, root, landing)
 
     assert differences(root, landing, replayed) == {}
-
-
-def test_the_line_of_a_batch_says_how_much_of_it_was_not_read_well() -> None:
-    doubt, note = Caveat.warning(Code.GAPS, ""), Caveat.note(Code.PROFILE, "")
-    outcome = Outcome(877, 6, 49, 2000, [doubt, doubt, note], 1, 0, "shop")
-
-    line = Followed("shop", 0, 1, 4.2, outcome).line()
-
-    assert line.startswith("shop: 1 file in 4.2 s; 877 messages")
-    assert line.endswith(", 49 bad records, 2 warnings")
-
-
-def test_a_node_timeout_that_the_traffic_does_not_tell_is_said_to_be_assumed() -> None:
-    known = Outcome(877, 6, 0, 15000, [], 1, 0, "shop")
-    assumed = Outcome(877, 6, 0, 15000, [Caveat.warning(Code.NODE_TIMEOUT, "")], 1, 0, "shop")
-
-    assert "node timeout 15000 ms (" in known.lines()[0]
-    assert "node timeout 15000 ms, assumed (" in assumed.lines()[0]

@@ -12,7 +12,7 @@ from cluster_core.formats.landing import RecordedFile
 from jobs.follow import Request
 from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS, recent_since
+from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS
 from slotscope.pipelines.bus.fleet import stored_rows
 from slotscope.pipelines.bus.following import Follower
 from slotscope.runtime.storage.delta_files import read_rows
@@ -72,12 +72,3 @@ def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_
     assert len(found(root)[0]) >= 3
     assert 0 < len(read) < len(polls) / 4
     assert min(read["ts_ns"].to_pylist()) >= last_ns - RECENT_NS - BEFORE_NS - 2 * MINUTE
-
-
-def test_an_open_incident_and_those_it_overlaps_are_found_again() -> None:
-    hours = [at * 60 * MINUTE for at in range(11)]
-    closed = {"started_ns": hours[1], "ended_ns": hours[3]}
-    opened = {"started_ns": hours[2], "ended_ns": None}
-
-    assert recent_since([closed], hours[10], MINUTE) == hours[10] - RECENT_NS - MINUTE
-    assert recent_since([closed, opened], hours[10], MINUTE) == hours[1]

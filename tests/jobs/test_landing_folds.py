@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
-from cluster_core.kernels.bus.containers import PacketReader
-from cluster_core.kernels.bus.packet_order import Room, merged, unpacked
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
 from slotscope.sources.bus.series_clocks import measure_clocks
 from tests.builders.bus_folding import Fold, fold, fold_recorded
@@ -277,23 +275,6 @@ def test_two_recorders_under_one_name_lose_nothing_and_count_nothing_twice(tmp_p
     folded = in_runs([*twice, *others], [len(files)])
 
     assert rows(folded) == rows(alone)
-
-
-def test_packets_that_were_put_aside_come_back_as_they_were() -> None:
-    packets = packets_of(RECORDED / "bus.pcap.gz")[:300]
-    reader = PacketReader(3, 7)
-    raw = pcap(packets)
-    reader.room(len(raw))[: len(raw)] = raw
-    (read,) = reader.take(len(raw))
-
-    back = unpacked(merged([read.stretch(100, 300), read.stretch(0, 100)], Room()).packed(Room()))
-
-    data = [
-        back.data[at : at + size].tobytes()
-        for at, size in zip(back.records["at"], back.records["captured"], strict=True)
-    ]
-    assert data == [packet.data for packet in packets]
-    assert back.turns_ns.tolist() == [packet.ts_ns for packet in packets]
 
 
 @pytest.mark.long

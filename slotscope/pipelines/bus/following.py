@@ -9,10 +9,11 @@ a batch that is carried out again, because the follower was killed before Spark 
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import chain, groupby
@@ -34,11 +35,10 @@ from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
-from slotscope.pipelines.bus.strays import Strays
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, complaint, describe, no_room
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.text import plural
+from slotscope.runtime.text import plural, printable
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import expand
 
@@ -85,7 +85,7 @@ class Follower:
         self._request = request
         self._told = told
         self._hooks = Hooks.of(request)
-        self._strays = Strays(request.landing)
+        self._has_warned = False
         self._set_aside: set[str] = set()
         self._error: Exception | None = None
         self._stream_id = ""
@@ -94,7 +94,6 @@ class Follower:
     def run(self, stop: threading.Event) -> None:
         """Take what is there, and what comes until *stop* is set; raises what went wrong where it is of no use to try again."""
         failures = 0
-        self._tell_strays([])
         while not stop.is_set():
             started = time.monotonic()
             error = self._follow(stop)
@@ -159,9 +158,12 @@ class Follower:
         self._is_named.wait()
         try:
             listed = {_path_of(row["path"]): row["length"] for row in files.collect()}
-            strays = [path for path in listed if self._strays.is_one(path)]
-            self._tell_strays(strays)
-            found = recorded_inputs((path, listed[path]) for path in listed.keys() - strays)
+            deep = {path for path in listed if self._lies_deeper(path)}
+            if deep and not self._has_warned:
+                self._has_warned = True
+                place = printable(min(deep))
+                sys.stderr.write(f"slotscope: {place}: not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND\n")
+            found = recorded_inputs((path, listed[path]) for path in listed.keys() - deep)
             by_cluster = {name: list(mine) for name, mine in groupby(found, key=lambda file: file.place.cluster)}
             own = {name: mine for name, mine in by_cluster.items() if self._follows(name)}
             self._fold_all(own, Batch(self._stream_id, number))
@@ -179,9 +181,11 @@ class Follower:
         patterns = self._request.clusters
         return not patterns or any(fnmatchcase(cluster, pattern) for pattern in patterns)
 
-    def _tell_strays(self, paths: Iterable[str]) -> None:
-        for line in self._strays.lines(paths):
-            sys.stderr.write(f"slotscope: {line}\n")
+    def _lies_deeper(self, path: str) -> bool:
+        """Whether the file at *path* lies deeper in the landing than recordings do."""
+        scheme, mark, rest = self._request.landing.rpartition("://")
+        place = rest.rstrip("/") if mark else os.path.abspath(rest)
+        return path.count("/") - f"{scheme}{mark}{place}".count("/") > len(("cluster", "point", "kind", "name"))
 
     def _fold_all(self, files: Mapping[str, Sequence[RecordedInput]], batch: Batch) -> None:
         """Fold the new files of each cluster: those with little in tasks of one job, the others one by one, on all cores."""

@@ -41,8 +41,6 @@ class ClusterState:
     snapshot: str | None = None
     taken_at_ms: int | None = None
     is_partial: bool = False
-    doubts: int = 0
-    """Errors and warnings of the snapshot."""
     masters: int | None = None
     keys: int | None = None
     serialized_bytes: int | None = None
@@ -125,7 +123,6 @@ def troubles(one: ClusterState, now_ms: int) -> list[str]:
             if is_old(one.taken_at_ms, now_ms)
             else []
         ),
-        *([f"{text.plural(one.doubts, 'warning')} of its snapshot"] if one.doubts else []),
     ]
 
 
@@ -180,13 +177,6 @@ def to_document(report: FleetReport) -> Document:
             ),
             Tile("total-open", "Open incidents", sum(one.open_incidents for one in report.clusters)),
             Tile("total-keys", "Keys", sum(one.keys or 0 for one in report.clusters), note="newest snapshots"),
-            Tile(
-                "total-size",
-                "Size",
-                sum(one.size_bytes or 0 for one in report.clusters),
-                Format.SIZE,
-                "memory, or dumps if memory is unknown",
-            ),
         ],
     )
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Final
 
-from cluster_core.kinds import Severity
 from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.runs import RUNS
-from schemas.silver import SNAPSHOTS
 from slotscope.reports.fleet.report import DAY_MS, DAYS, UNNAMED, ClusterState, Failed, FleetReport, rank
 from slotscope.reports.index import SNAPSHOT, read_cards
 from slotscope.runtime.errors import InputError
@@ -36,7 +34,6 @@ SELECT snapshot_id, count(node_id) AS masters, {
         for name in _WEIGHTS
     )
 } FROM node_load WHERE {{}} GROUP BY snapshot_id"""
-DOUBTS: Final = "SELECT snapshot_id, warnings FROM snapshots WHERE {}"
 STORIES: Final = """
 SELECT snapshot_id, count(*) AS incidents, count(*) - count(ended_ns) AS open_incidents, max(started_ns) AS last_ns, {days},
     last_value(CASE WHEN ended_ns IS NULL THEN summary END ORDER BY ended_ns IS NULL, started_ns) AS open_summary
@@ -56,7 +53,6 @@ def load_fleet(root: str, now_ms: int) -> FleetReport:
     histories = _newest(finished, REPLAY_JOBS)
     names = [run["snapshot_id"] for run in snapshots.values()]
     loads = _by_name(root, LOADS, NODE_LOAD, names)
-    doubts = _by_name(root, DOUBTS, SNAPSHOTS, names)
     edges = [(now_ms - (DAYS - day) * DAY_MS) * 1_000_000 for day in range(DAYS + 1)]
     days = ", ".join(_DAY.format(start, end, day) for day, (start, end) in enumerate(pairwise(edges)))
     stories = _by_name(root, STORIES.format(days=days), INCIDENTS, [run["snapshot_id"] for run in histories.values()])
@@ -70,7 +66,6 @@ def load_fleet(root: str, now_ms: int) -> FleetReport:
                 snapshot=key_run.get("snapshot_id"),
                 taken_at_ms=_ms(key_run.get("data_at")),
                 is_partial=bool(key_run.get("partial")) or bool(history.get("partial")),
-                doubts=_count_doubts(doubts.get(key_run.get("snapshot_id"), {})),
                 **_load(loads.get(key_run.get("snapshot_id"), {})),
                 history=history.get("snapshot_id"),
                 recorded_until_ms=_ms(history.get("data_at")),
@@ -108,10 +103,6 @@ def _load(row: dict[str, Any]) -> dict[str, Any]:
             skew = row[f"most_{name}"] * row["masters"] / row[f"owned_{name}"]
             return {**known, "skew": skew, "skew_by": words}
     return known
-
-
-def _count_doubts(row: dict[str, Any]) -> int:
-    return sum(one["severity"] != Severity.NOTE for one in row.get("warnings") or ())
 
 
 def _failed(runs: list[dict[str, Any]]) -> tuple[Failed, ...]:

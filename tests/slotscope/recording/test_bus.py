@@ -45,22 +45,21 @@ def packets_in(folder: Path) -> list[bytes]:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("program", ["tcpdump", "dumpcap"])
-def test_while_the_ports_change_nothing_is_lost_and_nothing_is_twice(tmp_path, program):
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+def test_while_the_ports_change_nothing_is_lost_and_nothing_is_twice(tmp_path):
+    if shutil.which("tcpdump") is None:
+        pytest.skip("tcpdump is not installed")
     first, second = free_port(), free_port()
     wanted = [frozenset([first])]
     stop = threading.Event()
     gaps = GapBook(tmp_path / "gaps.jsonl", lambda line: None)
     series = Series(tmp_path / "bus", Kind.BUS, Rotation(10**9, 1 << 20))
-    recorder = BusRecorder(CaptureOptions(program, "lo", 262_144), series, gaps, lambda: wanted[0], stop)
+    recorder = BusRecorder(CaptureOptions("tcpdump", "lo"), series, gaps, lambda: wanted[0], stop)
     thread = threading.Thread(target=recorder.run)
     thread.start()
     try:
-        wait_for(lambda: recorder.series.head or gaps.count, f"{program} to listen")
+        wait_for(lambda: recorder.series.head or gaps.count, "tcpdump to listen")
         if gaps.count:
-            pytest.skip(f"{program} may not capture here: {gaps.read()[0].detail}")
+            pytest.skip(f"tcpdump may not capture here: {gaps.read()[0].detail}")
         threading.Timer(0.4, lambda: wanted.__setitem__(0, frozenset([first, second]))).start()
         talk(first, range(150))
         wait_for(lambda: recorder._filter == {first, second}, "the wider filter")
@@ -79,8 +78,7 @@ def test_while_the_ports_change_nothing_is_lost_and_nothing_is_twice(tmp_path, p
 
 def test_words_of_a_user_are_arguments_and_never_a_shell():
     """The filter is made of numbers."""
-    command = command_of("tcpdump", "lo; reboot", 262_144, [17_001, 17_000])
+    command = command_of("tcpdump", "lo; reboot", [17_001, 17_000])
 
     assert command[:3] == ["tcpdump", "-i", "lo; reboot"]
     assert command[-1] == "tcp and (port 17000 or port 17001)"
-    assert command_of("/opt/dumpcap", "lo; reboot", 96, [1])[:3] == ["/opt/dumpcap", "-i", "lo; reboot"]

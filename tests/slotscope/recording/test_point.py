@@ -78,11 +78,3 @@ def _is_needed(last: Stored, left: list[Stored], bytes_max: int, age_max: int | 
     """Whether the newest of what goes would be too old, or too much."""
     is_old = age_max is not None and (last.to_ns or 0) < now - age_max
     return is_old or sum(file.size for file in left) + last.size > bytes_max
-
-
-def test_what_is_being_written_counts_and_stays():
-    written = Stored("w", 80, None)
-    old, new = Stored("a", 30, 1), Stored("b", 15, 2)
-
-    assert files_to_delete([written, new, old], Bounds(100), 9) == [old]
-    assert files_to_delete([written, new, old], Bounds(10), 9) == [old, new]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,29 +142,3 @@ def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(stor
     assert "s3://nowhere/x/cache/" in told[0]
     assert ": cannot be written: " in told[0]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_long_run_stays_within_its_bound(tmp_path):
-    """Hours of files of a minute, faster than the clock: never more on the disk than allowed and one file beside; the newest are there."""
-    point = Point(tmp_path / "cache" / "one", Rotation(60 * S, 1 << 20), Bounds(50_000), lambda line: None)
-    begun_ns = time.time_ns() // (60 * S) * 60 * S
-    point.open(begun_ns)
-    series = point.series(Kind.POLLS)
-    most = 0
-    for minute in range(MINUTES):
-        now_ns = begun_ns + minute * 60 * S
-        series.add(b"%064x\n" % (minute * 0x9E3779B97F4A7C15) * 30, now_ns, now_ns)
-        series.turn(now_ns + 60 * S)
-        point.keep_within_bounds(now_ns)
-        most = max(most, sum(file.size for file in point.stored()))
-    series.end(begun_ns + MINUTES * 60 * S)
-    kept = sorted(file.path for file in point.stored())
-    point.close(begun_ns)
-
-    assert point.files == MINUTES
-    assert 0 < most <= 50_000
-    assert len(kept) > 20
-    assert kept == sorted(file.path for file in point.stored())
-    newest = read_name(Path(kept[-1]).name)
-    assert newest is not None
-    assert newest.from_ns >= begun_ns + (MINUTES - 1) * 60 * S
