@@ -212,13 +212,12 @@ class Dispatcher:
             if ts_ns:
                 connection.spoke_ns[from_opener] = max(ts_ns, connection.spoke_ns.get(from_opener, ts_ns))
 
-    def advance(self) -> list[Passage]:
-        """Release statements up to the last one, without captures."""
-        if not self._statements:
-            return []
-        self.clock_ns = max(self.clock_ns, self._statements[-1].ts_ns)
-        self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
-        self._statements.clear()
+    def advance(self, until_ns: int = NEVER_NS) -> list[Passage]:
+        """Release statements up to *until_ns*, without captures."""
+        while self._statements and self._statements[0].ts_ns <= until_ns:
+            statement = self._statements.popleft()
+            self.clock_ns = max(self.clock_ns, statement.ts_ns)
+            self._waiting.append((statement.ts_ns, statement))
         return self._release()
 
     def finish(self) -> list[Passage]:

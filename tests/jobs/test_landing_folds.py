@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedFile
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
 from slotscope.sources.bus.series_clocks import measure_clocks
 from tests.builders.bus_folding import Fold, fold, fold_recorded
@@ -150,26 +150,28 @@ def test_in_how_many_runs_files_are_read_changes_no_row(tmp_path, seed) -> None:
 @pytest.mark.long
 def test_files_in_any_order_of_arrival_within_the_lateness_give_the_same_rows(tmp_path) -> None:
     """The watermark leads the lateness once all points have delivered; a file that is missing holds it back."""
-    files = landing_files(tmp_path, seconds=2, packets_max=PACKETS)
+    files = landing_files(tmp_path, seconds=3, aligned=True)
     whole = in_runs(files, [len(files)])
     jitter = random.Random(5)
-    arrivals = sorted(files, key=lambda file: file.ended_ns + jitter.random() * 1.5 * SECOND)
+    arrivals = sorted(files, key=lambda file: file.ended_ns + jitter.random() * 5 * SECOND)
+    first = [file for file in files if file.ended_ns == files[0].ended_ns]
+    rest = [file for file in arrivals if file not in first]
+    parts = [first, *(rest[at : at + 4] for at in range(0, len(rest), 4))]
     folded: Fold | None = None
-    leads_ns = []
+    leads_ns, newest_ns = [], 0
 
-    for at in range(0, len(arrivals), 3):
-        for file in arrivals[at : at + 3]:
+    for part in parts:
+        for file in part:
             file.put()
-        paths = [file.path for file in arrivals[at : at + 3]]
-        folded = fold_recorded(paths, folded, **OPTIONS | {"lateness_ns": 4 * SECOND})
-        newest_ns = max(file.ended_ns for file in arrivals[: at + 3])
-        leads_ns.append(folded.facts["watermark_ns"] - (newest_ns - 4 * SECOND))
+        folded = fold_recorded([file.path for file in part], folded, **OPTIONS | {"lateness_ns": 9 * SECOND})
+        newest_ns = max(newest_ns, *(file.ended_ns for file in part))
+        leads_ns.append(folded.facts["watermark_ns"] - (newest_ns - 9 * SECOND))
 
     assert folded is not None
     assert rows(folded) == rows(whole)
     assert folded.facts["left_out"] == []
     assert min(leads_ns) < 1000
-    assert SECOND // 2 < max(leads_ns) < 4 * SECOND
+    assert SECOND < max(leads_ns) < 9 * SECOND
 
 
 @pytest.mark.long
@@ -334,3 +336,39 @@ def test_metrics_that_come_in_files_give_the_rows_of_one_answer_of_the_whole_tim
     promoted = next(row for row in second.metrics if row["address"] == "10.0.0.2:7000")
     assert (promoted["role"], promoted["from_ns"]) == ("master", 1_800_000_020_250_000_000)
     assert second.facts["left_out"] == []
+
+
+def poll_files(folder: Path, count: int, seconds: int) -> list[Path]:
+    """So many files of polls of a quiet cluster, one of each node every 30 s; a node is marked FAIL in the third file."""
+    lines = gzip.decompress((DATA / "polled-restart" / "polls.jsonl.gz").read_bytes()).splitlines()
+    nodes = {poll["node"]: poll for poll in map(json.loads, lines)}
+    folder.mkdir(parents=True)
+    found = []
+    for number in range(count):
+        from_ns = (1_800_000_000 + number * seconds) * SECOND
+        name = RecordedFile("", from_ns, from_ns + seconds * SECOND, "jsonl").name
+        times = (from_ns + at * SECOND for at in range(0, seconds, 30))
+        polls = [poll | {"time": at_ns + 1000, "asked": at_ns} for at_ns in times for poll in nodes.values()]
+        if number == 2:
+            polls = [poll | {"text": poll["text"].replace(" slave ", " slave,fail ", 1)} for poll in polls]
+        path = folder / name
+        path.write_bytes(gzip.compress("".join(json.dumps(poll) + "\n" for poll in polls).encode()))
+        found.append(path)
+    return found
+
+
+def test_polls_without_captures_become_final_and_are_not_read_again(tmp_path) -> None:
+    files = poll_files(tmp_path / "shop" / "one" / "polls", 6, 300)
+    folded: Fold | None = None
+    settled, sizes = [], []
+
+    for path in files:
+        folded = fold_recorded([path], folded)
+        settled.append(folded.settled_by)
+        sizes.append(len(folded.capture))
+
+    assert folded is not None
+    assert rows(folded) == rows(fold_recorded(files))
+    assert settled[0] == 0 < settled[-2] < settled[-1]
+    assert sizes[-1] < sizes[1]
+    assert folded.facts["left_out"] == []

@@ -26,7 +26,7 @@ from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.known_links import Passing, SeenMessages
 from cluster_core.kernels.bus.link_meter import LinkMeter
 from cluster_core.kernels.bus.pong_ages import PongAges
-from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
+from cluster_core.replay.dispatch import NEVER_NS, Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, SETTLED_AGES, SETTLED_NS, timeout_of
@@ -82,6 +82,8 @@ FIELDS: Final = {Kind.POLLS: "polls", Kind.LOGS: "logs", Kind.METRICS: "metrics"
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
 """Evidence is handed out when so much of it is there; the first, which machines wait for, as soon as it is known what they begin with."""
+ALONE_NS: Final = 600_000_000_000
+"""Recorded time without captures after which the default node timeout is kept, and polls and logs become final."""
 CLOCK_NS_MAX: Final = 600_000_000_000
 """A point whose clock could not be measured and says another time than the others by more is left out, and a file that says a time to come by more."""
 PRELUDE_NS: Final = 60_000_000_000
@@ -216,8 +218,8 @@ class CaptureTask:
             self._take(batch, bitmap_rows)
             self._flush(SETTLED, FLUSH_BYTES)
             yield from self._side.done()
-        if self._links is not None and not self._options.files and not self._messages and not self._is_landing:
-            self._pass_on(self._dispatcher.advance())
+        if not self._options.files and not self._messages:
+            self._advance_alone()
         self._flush(SETTLED)
         facts = self._facts()
         yield blob_row(captured.STATE, SETTLED, self._state(), number=facts["settled_by"])
@@ -394,6 +396,14 @@ class CaptureTask:
     ) -> None:
         self._times = (self._times[0] or int(passing.ts_ns[0]), int(passing.ts_ns[-1]))
         self._outbox.put_passing(batch, first_id, asked.bitmaps, first_number, passing)
+
+    def _advance_alone(self) -> None:
+        """Pass polls and logs on where no captures came; of a landing those up to the watermark."""
+        turns = self._turns
+        if self._is_landing and self._links is None and turns.watermark_ns > turns.first_ns + ALONE_NS:
+            self._settle_timeout()
+        if self._links is not None:
+            self._pass_on(self._dispatcher.advance(turns.watermark_ns if self._is_landing else NEVER_NS))
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
