@@ -33,6 +33,7 @@ USED_ELSEWHERE = {
     "intset_width": "rdb.shapes compiles it by this name",
     "stated_count": "rdb.walk_packed compiles it by this name",
     "offset_gap_bytes": "templates and columns name it as text",
+    "p99": "a column of quantiles names it as text",
 }
 """Names that are used where no reader of Python can see it, and by whom."""
 CELLS = {
