@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Request(TableOptions):
     """Options of `slotscope compare`."""
 
-    before: Annotated[str | None, Parameter(name="--from")] = None
-    """Name of the earlier snapshot. Default: the one before the later"""
-    after: Annotated[str, Parameter(name="--to")] = LATEST
-    """Name of the later snapshot, or latest"""
+    from_: Annotated[str | None, Parameter(name="--from")] = None
+    """The same as BEFORE"""
+    to: str | None = None
+    """The same as AFTER"""
     cluster: Cluster = None
     html: Html = None
 
@@ -35,16 +35,23 @@ def run(*, root: str, before: str, after: str) -> ComparisonReport:
     return compare_reports(load_report(root, before), load_report(root, after))
 
 
-def command(request: Request = Request()) -> int | None:
+def command(before: str | None = None, after: str | None = None, request: Request = Request()) -> int | None:
     """Show growth between two snapshots per node, slot, prefix and hash tag; the default is the last two.
 
     Exit code 3 if one of them is partial.
+
+    Parameters
+    ----------
+    before
+        Name of the earlier snapshot. Default: the one before the later
+    after
+        Name of the later snapshot. Default: latest
     """
     from slotscope.reports.delivery import deliver
     from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, name_before
 
-    after = find_name(request.root, request.after, KEY_JOBS, request.cluster)
-    before = request.before or name_before(request.root, after, KEY_JOBS)
+    after = find_name(request.root, after or request.to or LATEST, KEY_JOBS, request.cluster)
+    before = before or request.from_ or name_before(request.root, after, KEY_JOBS)
     report = run(root=request.root, before=before, after=after)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.partial_words else None

@@ -67,7 +67,7 @@ def steps(root: str) -> Iterator[Step]:
     for name, folder in (("before", "before"), ("after", "dumps")):
         dumps = ["--rdb", f"{there}/{folder}/*.rdb", "--topology", f"{there}/nodes.txt"]
         yield f"Find the load {name} the growth", ["key-slots", *here, "--snapshot", name, *dumps]
-    yield "Compare both snapshots", ["compare", *here, "--from", "before", "--to", "after"]
+    yield "Compare both snapshots", ["compare", "before", "after", *here]
     yield "Plan moves", ["plan", "make", *here, "--snapshot", "after"]
     yield "Check the plan without the planner", ["plan", "check", *here]
     capture = ["--pcap", f"{there}/bus.pcap.gz", "--log", f"{there}/logs/*", "--polls", f"{there}/polls.jsonl.gz"]

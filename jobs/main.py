@@ -50,7 +50,7 @@ COMMANDS = {
         INSPECT,
         "jobs.compare:command",
         "Show growth between two snapshots",
-        "slotscope compare --from yesterday --to today",
+        "slotscope compare yesterday today",
         ("from", "to", "cluster", "html", "root", "json"),
     ),
     "export": Command(
@@ -121,7 +121,7 @@ COMMANDS = {
         "jobs.nodes:command",
         "Print CLUSTER NODES as a node answered at a time",
         "slotscope nodes --observer 10.0.0.5:6379 --at 2026-11-23T02:00:00Z",
-        ("observer", "at", "diff", "versus", "snapshot", "cluster", "root", "json"),
+        ("observer", "at", "diff", "snapshot", "cluster", "root", "json"),
     ),
     "simulate": Command(
         HISTORY,

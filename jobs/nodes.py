@@ -17,13 +17,11 @@ class Request(Recorded):
     at: At = None
     diff: str | None = None
     """Second time; output of the differences"""
-    versus: str | None = None
-    """Second observer; output of the differences"""
 
     @property
     def is_headed(self) -> bool:
         """Whether each answer has a heading with its node."""
-        return self.observer in (None, "all") or self.diff is not None or self.versus is not None
+        return self.observer in (None, "all") or self.diff is not None
 
 
 def command(request: Request = Request()) -> None:
@@ -35,12 +33,7 @@ def command(request: Request = Request()) -> None:
     from slotscope.reports.records import print_records
 
     views = past_views(
-        root=request.root,
-        snapshot=request.name,
-        observer=request.observer,
-        at=request.at,
-        diff=request.diff,
-        versus=request.versus,
+        root=request.root, snapshot=request.name, observer=request.observer, at=request.at, diff=request.diff
     )
     print_records(
         [view.record() for view in views],

@@ -46,7 +46,7 @@ def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
     incidents += find_collisions(history)
     incidents += find_flapping(history, episodes)
     incidents += slot_incidents(history, moves, failures)
-    incidents += find_memberships(history, promotions, episodes, moves.emptied)
+    incidents += find_memberships(history, promotions, moves.emptied)
     incidents += find_restarts(history, incidents, service)
     incidents += find_outages(service, incidents)
     incidents += find_data_losses(history)

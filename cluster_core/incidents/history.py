@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,8 +65,8 @@ class History:
     """All rows of one replay.
 
     *slots_of*: slots (bit s for slot s) by number in *speech*. *offsets*: replication offsets from other sources than
-    the bus. *gaps*: missing bytes of captures. *lines*: server logs. *polled_ns*, *answered_ns*: poll and reply times
-    by observer. *samples*: INFO and CLUSTER INFO from polls and metrics. *open_marks*: open slots in poll replies.
+    the bus. *gaps*: missing bytes of captures. *lines*: server logs. *samples*: INFO
+    and CLUSTER INFO from polls and metrics. *open_marks*: open slots in poll replies.
     """
 
     def __init__(
@@ -82,16 +82,15 @@ class History:
         offsets: Iterable[OffsetSeen] = (),
         gaps: Iterable[GapSeen] = (),
         lines: Lines | None = None,
-        polled_ns: Mapping[str, Sequence[int]] | None = None,
-        answered_ns: Mapping[str, Sequence[int]] | None = None,
         samples: Samples | None = None,
         open_marks: Iterable[OpenMark] = (),
     ) -> None:
         self._open_marks = tuple(open_marks)
         self.samples = samples or {}
         self.lines = lines or Lines(())
-        self.polled_ns = polled_ns or {}
-        self.answered_ns = answered_ns or self.polled_ns
+        polls = {node: mine for (node, source), mine in self.samples.items() if source is Source.POLL}
+        self.polled_ns = {node: [one.ts_min_ns for one in mine] for node, mine in polls.items()}
+        self.answered_ns = {node: [one.ts_ns for one in mine] for node, mine in polls.items()}
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000, knows_timeout)
         self.first_ns, self.last_ns = first_ns, last_ns
         self.slots_of = dict(slots_of)

@@ -95,9 +95,8 @@ def _membership(one: Incident, names: Names) -> str:
     moves = [step for step in one.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]
-        orphan = ", which had no replica left" if step.detail == "orphaned" else ""
         verb = "moved to" if step.kind == EventKind.REPLICA_MOVED else "became a replica of"
-        return f"{name_of(step.actor, names)} {verb} {name_of(step.subject, names)}{orphan}"
+        return f"{name_of(step.actor, names)} {verb} {name_of(step.subject, names)}"
     return f"{who} became replicas of other masters"
 
 
@@ -110,8 +109,7 @@ def _assigned(one: Incident, names: Names) -> str:
 
 
 def _collision(one: Incident, names: Names) -> str:
-    drawn = sum(step.kind == EventKind.EPOCH_RAISED for step in one.steps)
-    return f"{len(one.nodes)} masters had one config epoch: {plural(drawn, 'new epoch')}, up to {one.epoch}"
+    return f"Config epochs collided: {plural(len(one.nodes), 'master')} took a new one, up to {one.epoch}"
 
 
 def _partition(one: Incident, names: Names) -> str:
@@ -377,7 +375,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.MET: "{actor} met the cluster, first through {subject}; {nodes} knew it by then",
     EventKind.NEW_ID: "{actor} is reset and calls itself {subject}",
     EventKind.REPLICA_ATTACHED: "{actor} becomes a replica of {subject}",
-    EventKind.REPLICA_MOVED: "{actor} moves to {subject}{orphaned}",
+    EventKind.REPLICA_MOVED: "{actor} moves to {subject}",
     EventKind.FOLLOWS: "{actor} follows to {subject}",
     EventKind.EMPTIED: "{actor} has no slots left and becomes a replica of {subject}",
     EventKind.SLOT_OPEN: "slot {detail} stays open {when}: {actor} imports it from {subject} (end it with CLUSTER SETSLOT {detail} STABLE)",
@@ -394,7 +392,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} gives up the manual failover{why}",
     EventKind.VOTE_REFUSED: "{actor} refuses its vote to {subject}{why}",
     EventKind.ELECTION_STARTED: "{actor} asks for votes in epoch {epoch}{forced}",
-    EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}{late}",
+    EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}",
     EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}{why}",
     EventKind.WON: "{actor} wins the election of epoch {epoch}{offset}",
     EventKind.TOOK_OVER: "{actor} promotes itself with epoch {epoch}{offset}",
@@ -403,7 +401,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.DEMOTED: "{actor} becomes a replica of {subject}",
     EventKind.STATE_FAIL: "{nodes} reported cluster_state:fail, {actor} first",
     EventKind.STATE_OK: "{nodes} reported cluster_state:ok, {actor} first",
-    EventKind.EPOCH_RAISED: "{actor} raises its config epoch to {epoch}{collided}",
+    EventKind.EPOCH_RAISED: "{actor} raises its config epoch from {detail} to {epoch}",
     EventKind.QUORUM_SIDE: "{actor} and those it reached kept {masters}: {detail}",
     EventKind.DOUBTED: "{actor} and others, {amount} in all, mark {subject} PFAIL ({detail})",
 }
@@ -422,11 +420,9 @@ def step_text(step: Step, names: Names) -> str:
     if pattern is None:
         return f"{name_of(step.actor, names)} {step.kind} {step.subject and name_of(step.subject, names)}".rstrip()
     cause = CAUSES.get(step.detail)
-    collided = f", {name_of(step.subject, names)} has the same" if step.subject else ""
     amount = "an unknown number of" if step.amount is None else str(step.amount)
     return pattern.format(
         actor=name_of(step.actor, names) + others,
-        late=", which had won by then" if step.kind == EventKind.VOTE and step.detail else "",
         subject=name_of(step.subject, names) if step.subject else "nobody",
         epoch="unknown" if step.epoch is None else step.epoch,
         amount=amount,
@@ -439,9 +435,7 @@ def step_text(step: Step, names: Names) -> str:
         why=_why(step),
         when=_from_to(step),
         cause=f": {cause}" if cause else "",
-        orphaned=", which had no healthy replica" if step.detail == "orphaned" else "",
         forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
-        collided=collided,
         how=f" ({step.detail})" if step.detail else "",
         loaded="" if step.amount is None else f" and loaded {plural(step.amount, 'key')}",
         dropped=" after dropping its own" if step.detail == "flushed" else "",

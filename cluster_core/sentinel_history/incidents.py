@@ -40,9 +40,6 @@ def summary_of(one: Incident, names: Names) -> str:
 
 
 def _tell_failover(one: Incident, names: Names) -> str:
-    if one.variant == "given up":
-        why = next((step.kind for step in reversed(one.steps) if step.kind in _WHY_GIVEN_UP), "")
-        return f"a failover of {one.subject} was ordered and given up: {_WHY_GIVEN_UP.get(why, 'its time ran out')}"
     leader = next((step.actor for step in reversed(one.steps) if step.kind in ("promoted", "won")), "")
     by = f" by sentinel {_name(leader, names)}" if leader else ""
     if one.variant == "manual":
@@ -52,14 +49,6 @@ def _tell_failover(one: Incident, names: Names) -> str:
     if one.votes is not None:
         text += f", with {plural(one.votes, 'vote')}"
     return text
-
-
-_WHY_GIVEN_UP: Final[dict[str, str]] = {
-    EventKind.NOT_ELECTED: "its sentinel was not elected",
-    EventKind.NO_REPLICA: "no replica could be promoted",
-    EventKind.REPLICA_TIMED_OUT: "the replica was not promoted in time",
-    EventKind.MASTER_TIMED_OUT: "the master did not hand over in time",
-}
 
 
 def _tell_failure(one: Incident, names: Names) -> str:
@@ -97,23 +86,15 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.PROMOTED: "{actor} sees that {subject} is a master: the new configuration has epoch {epoch}",
     EventKind.RECONFIGURING: "{actor} sends {subject} to the new master",
     EventKind.RECONFIGURED: "{actor} sees {subject} in sync with the new master",
-    EventKind.RECONFIGURING_TIMED_OUT: "{actor} waits no longer for {subject}",
     EventKind.FAILOVER_DONE: "{actor} has finished the failover",
-    EventKind.FAILOVER_TIMED_OUT: "{actor} ends the failover, because its time is up",
     EventKind.NOT_ELECTED: "{actor} gives up: it was not elected in time",
     EventKind.NO_REPLICA: "{actor} gives up: no replica can be promoted",
     EventKind.REPLICA_TIMED_OUT: "{actor} gives up: the replica was not promoted in time",
     EventKind.MASTER_TIMED_OUT: "{actor} gives up: the master did not hand over in time",
-    EventKind.TOLD_OF_SWITCH: "{actor} hears of the new configuration from {subject}",
     EventKind.SWITCHED: "{actor} holds {subject} for the master",
     EventKind.DELAYED: "{actor} may not try a failover before {detail}",
     EventKind.CONVERTED: "{actor} makes {subject} a replica again",
-    EventKind.SENT_TO_MASTER: "{actor} sends {subject} to the right master",
-    EventKind.REBOOTED: "{actor} sees that {subject} was restarted",
     EventKind.ROLE_CHANGED: "{actor} hears from {subject} that it is a {role}",
-    EventKind.RESET: "{actor} forgets all that it knew of {subject}",
-    EventKind.MONITORED: "{actor} begins to watch {subject}",
-    EventKind.REMOVED: "{actor} watches {subject} no longer",
     EventKind.TILT: "{actor} notices that its timer stood still: it only watches from now on",
     EventKind.TILT_ENDED: "{actor} acts again",
     EventKind.NO_FAILOVER: "nobody took over: {obstacle}",
@@ -155,25 +136,17 @@ _KINDS: Final[dict[str, EventKind]] = {
     "+slave-reconf-sent": EventKind.RECONFIGURING,
     "+slave-reconf-sent-be": EventKind.RECONFIGURING,
     "+slave-reconf-done": EventKind.RECONFIGURED,
-    "-slave-reconf-sent-timeout": EventKind.RECONFIGURING_TIMED_OUT,
     "+failover-end": EventKind.FAILOVER_DONE,
-    "+failover-end-for-timeout": EventKind.FAILOVER_TIMED_OUT,
     "-failover-abort-not-elected": EventKind.NOT_ELECTED,
     "-failover-abort-no-good-slave": EventKind.NO_REPLICA,
     "-failover-abort-slave-timeout": EventKind.REPLICA_TIMED_OUT,
     "-failover-abort-master-timeout": EventKind.MASTER_TIMED_OUT,
-    "+config-update-from": EventKind.TOLD_OF_SWITCH,
     "+convert-to-slave": EventKind.CONVERTED,
-    "+fix-slave-config": EventKind.SENT_TO_MASTER,
-    "+reboot": EventKind.REBOOTED,
     "-role-change": EventKind.ROLE_CHANGED,
     "+role-change": EventKind.ROLE_CHANGED,
-    "+reset-master": EventKind.RESET,
-    "+monitor": EventKind.MONITORED,
-    "-monitor": EventKind.REMOVED,
 }
 """Kinds of steps by event."""
-_OF_OTHERS: Final = frozenset({"+sdown", "-sdown", "-role-change", "+role-change", "+convert-to-slave", "+reboot"})
+_OF_OTHERS: Final = frozenset({"+sdown", "-sdown", "-role-change", "+role-change", "+convert-to-slave"})
 """Events that are steps only for the old or new master."""
 
 
@@ -317,7 +290,6 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
         for trouble in troubles:
             if id(trouble) not in taken:
                 found.append(_failure(history, trouble))
-        found += _vain_orders(history, name, troubles, switches)
     found += _tilts(history)
     return sorted(found, key=lambda one: (one.started_ns, one.kind, one.subject))
 
@@ -461,30 +433,6 @@ def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
         nodes=tuple(sorted(trouble.observers)),
         steps=steps_between(history, trouble.name, {trouble.address}, trouble.from_ns, end_ns, is_failure=True),
     )
-
-
-def _vain_orders(
-    history: SentinelHistory, name: str, troubles: Sequence[Trouble], switches: Sequence[Switch]
-) -> Iterable[Incident]:
-    """Yield ordered failovers of a healthy master that did not complete."""
-    for row in history.events:
-        if not row.channel.startswith("-failover-abort-") or row.master != name:
-            continue
-        if any(one.from_ns <= row.ts_ns <= (one.to_ns or history.last_ns) for one in troubles):
-            continue
-        tries = [one for one in _events(history, "+try-failover", name, 0, row.ts_ns) if one.observer == row.observer]
-        if not tries or any(tries[-1].ts_ns <= one.first_ns <= row.ts_ns for one in switches):
-            continue
-        address = row.subject or ""
-        yield Incident(
-            kind=IncidentKind.FAILOVER,
-            variant="given up",
-            subject=address,
-            started_ns=tries[-1].ts_ns,
-            ended_ns=row.ts_ns,
-            nodes=(row.observer,),
-            steps=steps_between(history, name, {address}, tries[-1].ts_ns, row.ts_ns),
-        )
 
 
 def _tilts(history: SentinelHistory) -> Iterable[Incident]:

@@ -19,12 +19,10 @@ from schemas.caveats import Caveat
 from slotscope.pipelines.bus.headers import basis_of
 from slotscope.pipelines.bus.notes import (
     Notes,
-    answered_times,
     history_of,
     logged_line,
     open_marks,
     polled_samples,
-    polled_times,
     with_metrics,
 )
 from tests.builders.bus_folding import Fold, fold
@@ -59,8 +57,6 @@ def tell(*captures: Path, **options: Any) -> Told:
     notes = Notes(
         rows=rows,
         lines=[logged_line(row) for row in found.logs if row["observer"] or row["address"]],
-        polled_ns=polled_times(row for row in found.polls if row["observer"]),
-        answered_ns=answered_times(row for row in found.polls if row["observer"]),
         samples=polled_samples(row for row in found.polls if row["observer"]),
         speech=list(_speech(found)),
         slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps},

@@ -13,16 +13,17 @@ from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import OffsetSeen
+from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
 from slotscope.pipelines.bus.headers import Basis, read_headers
 from slotscope.pipelines.bus.notes import collect_notes, history_of
-from slotscope.pipelines.bus.past_views import past_views
+from slotscope.pipelines.bus.past_views import late_answers, past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.runs import Run, running
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
 
 
 def nodes(root: str, **options: str) -> list[str]:
-    headed = options.get("observer", "all") == "all" or "diff" in options or "versus" in options
+    headed = options.get("observer", "all") == "all" or "diff" in options
     return [line for view in past_views(root=root, snapshot="one", **options) for line in view.lines(headed=headed)]
 
 
@@ -163,12 +164,13 @@ def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: s
     ]
 
 
-def test_nodes_shows_where_two_observers_differ(spark: SparkSession, root: str) -> None:
-    """--versus."""
-    lines = nodes(root, observer="b", at="1700000013", versus="a")
+def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
+    with running(str(tmp_path), "history", "one") as run:
+        polls = [(A, at) for at in (1, 2, 3)] + [(B, at) for at in range(1, 13)]
+        run.append(NODE_POLLS, [{"observer": node, "ts_ns": ns(at)} for node, at in polls])
 
-    assert lines[1:] == [f"{A} flags: master,fail -> master"]
-    assert nodes(root, observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
+    assert late_answers(str(tmp_path), "one", ns(13)) == {A: ns(3)}
+    assert late_answers(str(tmp_path), "one", ns(4)) == {}
 
 
 @pytest.mark.parametrize(
@@ -176,8 +178,6 @@ def test_nodes_shows_where_two_observers_differ(spark: SparkSession, root: str) 
     [
         ({"observer": "b", "at": "soon"}, "is no time"),
         ({"observer": "b", "at": "1600000000"}, "holds no view"),
-        ({"at": "1700000001", "versus": "a"}, "--observer"),
-        ({"at": "1700000001", "versus": "a", "diff": "1700000002"}, "either"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(

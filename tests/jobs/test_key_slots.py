@@ -266,10 +266,7 @@ def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(s
     assert all(row["key_text"] == key_text(bytes(row["key"])) for row in names)
     assert all((row["hash_tag"] is None) == (row["hash_tag_text"] is None) for row in names)
 
-    assert (
-        slotscope("compare", "--root", root, "--from", "half", "--to", "before", "--html", tmp_path / "growth.html")
-        == PARTIAL
-    )
+    assert slotscope("compare", "half", "before", "--root", root, "--html", tmp_path / "growth.html") == PARTIAL
     assert "snapshot half: partial" in " ".join(capsys.readouterr().out.split())
     assert share in (tmp_path / "growth.html").read_text("utf-8")
     assert slotscope("rebalance-plan", "--root", root, "--snapshot", "half") == BAD_INPUT

@@ -158,7 +158,7 @@ def failover_of(
         started_ns = min([started_ns] + [step.ts_ns for step in manual])
         steps += manual
     adoptions = _adoptions(history, promotion)
-    contest = _voted_in_time(contest_steps(history, old, started_ns, promotion.ts_ns), adoptions, promotion)
+    contest = contest_steps(history, old, started_ns, promotion.ts_ns)
     steps += contest + adoptions + _old_master_steps(history, promotion)
     offset = promotion.offset or None
     epoch = promotion.epoch or None
@@ -198,21 +198,6 @@ def failover_of(
         sources=promotion.sources,
         skew_ns=promotion.skew_ns,
     )
-
-
-LATE: Final = "after it had won"
-
-
-def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promotion) -> list[Step]:
-    """Order votes before their voter's adoption of the winner, even if sent later (R90, R95)."""
-    adopted = {step.actor: step.ts_ns for step in adoptions}
-    told = []
-    for step in contest:
-        if step.kind == EventKind.VOTE and (step.subject, step.epoch) == (promotion.winner, promotion.epoch):
-            ts_ns = min(step.ts_ns, adopted.get(step.actor, step.ts_ns))
-            step = step._replace(ts_ns=ts_ns, detail=LATE if ts_ns > promotion.ts_ns else "")
-        told.append(step)
-    return told
 
 
 def _won(promotion: Promotion) -> EventKind:

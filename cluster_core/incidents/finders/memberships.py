@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.finders.failovers import Promotion
-from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.grouping import grouped, runs
 from cluster_core.incidents.history import RENAMED, History
 from cluster_core.incidents.incident import Incident, Step
@@ -23,16 +22,14 @@ KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
 """Causes of an unknown node becoming known."""
 
 
-def find_memberships(
-    history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
-) -> list[Incident]:
+def find_memberships(history: History, promotions: list[Promotion], emptied: dict[str, int]) -> list[Incident]:
     """Return nodes joined, forgotten and replaced, reset ids, and attached or moved replicas; unordered.
 
     *emptied*: when nodes gave away their last slot; that they follow the new owner belongs to that incident.
     """
     resets = history.resets
     joins, forgotten = _joins(history), _forgotten(history, resets)
-    attachments = _attachments(history, promotions, episodes, emptied) + _joined_as_replicas(history, joins)
+    attachments = _attachments(history, promotions, emptied) + _joined_as_replicas(history, joins)
     replaced = _replacements(history, promotions, joins, attachments, forgotten)
     parts = {id(part) for one in replaced for part in (one.join, one.attachment, one.forgotten)}
     return [
@@ -92,7 +89,7 @@ def _joins(history: History) -> list[Step]:
 
 def _is_fresh(history: History, observer: str, cause: Cause, ts_ns: int) -> bool:
     """Return whether a reply shows a node that the previous reply did not."""
-    answered_ns = history.answered_ns.get(observer, ())
+    answered_ns = history.answered_ns.get(observer, [])
     return cause == Cause.POLL and bool(answered_ns) and answered_ns[0] < ts_ns
 
 
@@ -213,9 +210,7 @@ def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
 # -- replicas --------------------------------------------------------------------------------------------------------
 
 
-def _attachments(
-    history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
-) -> list[Step]:
+def _attachments(history: History, promotions: list[Promotion], emptied: dict[str, int]) -> list[Step]:
     """Return nodes with a new master other than by failover: by command, or migration (R103 to R105)."""
     steps: list[Step] = []
     for node, spans in history.claims.items():
@@ -228,8 +223,7 @@ def _attachments(
             if emptied.get(node) == ts_ns or is_follower(history, emptied, old, new, ts_ns):
                 continue
             kind = EventKind.REPLICA_MOVED if old else EventKind.REPLICA_ATTACHED
-            detail = "orphaned" if old and _was_orphaned(history, episodes, new, node, ts_ns) else ""
-            steps.append(Step(ts_ns, kind, node, new, after.config_epoch, detail=detail, ref=after.first_ref))
+            steps.append(Step(ts_ns, kind, node, new, after.config_epoch, ref=after.first_ref))
     return steps
 
 
@@ -265,14 +259,3 @@ def is_follower(history: History, emptied: dict[str, int], old: str, new: str, t
         return False
     said = history.claim_at(old, ts_ns)
     return said is not None and said.replicaof == new
-
-
-def _was_orphaned(history: History, episodes: list[Episode], master: str, mover: str, ts_ns: int) -> bool:
-    """Return whether all other replicas of *master* were failing then (R103)."""
-    failing = {one.subject for one in episodes if one.covers(ts_ns)}
-    others = [
-        node
-        for node in history.claims
-        if node != mover and (said := history.claim_at(node, ts_ns)) is not None and said.replicaof == master
-    ]
-    return all(node in failing for node in others)

@@ -7,7 +7,7 @@ The next master serves from its promotion on unless it refuses; an old master th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import pairwise
 from operator import or_
@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.cluster_state import REJOIN_DELAY_MS_MAX
-from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
 from cluster_core.history.samples import MISSED_POLLS, StateChange, silences
@@ -23,7 +22,6 @@ from cluster_core.history.service import NEVER, Interval, Lack, common, contiguo
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
-from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import Doubt, History, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind, Source
@@ -92,9 +90,9 @@ SHARDS_MIN: Final = 2
 def find_service(history: History, episodes: Sequence[Episode], promotions: Sequence[Promotion]) -> Service:
     """Return all outages in time order."""
     found: list[Outage] = []
-    shards, lost = _shards(history, promotions), _lost_majorities(history, episodes)
+    shards = _shards(history, promotions)
     for number, tenures in enumerate(shards):
-        parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes, lost)]
+        parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes)]
         for group in contiguous(interval for interval, _ in parts):
             begins = {one[:4] for one in group}
             known = [bits for one, bits in parts if bits is not None and one[:4] in begins]
@@ -102,7 +100,7 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
     whole: list[Interval] = []
     for group in joined(one.interval for one in found):
         ts_ns = max(one.from_max_ns for one in group)
-        serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns, lost)]
+        serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns)]
         out = [[one for one in found if one.shard == at and one.interval in group] for at in serving]
         slots = reduce(or_, (one.bits or 0 for outages in out for one in outages), 0)
         if len(serving) >= SHARDS_MIN or slots.bit_count() == SLOT_COUNT:
@@ -139,20 +137,18 @@ def _was_master(history: History, node: str) -> bool:
     return any(is_role(row, "master") for row in views)
 
 
-def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int, lost: Mapping[str, list[Interval]]) -> bool:
+def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
     """Whether a shard has slots then, as far as that is known."""
     tenure = next((one for one in tenures if one.end is None or ts_ns <= one.end.ts_ns), tenures[-1])
     bits = _slots(history, tenure, ts_ns)
-    is_owner = tenure.begin or tenure.end or tenure.node in history.known_owners or tenure.node in lost
+    is_owner = tenure.begin or tenure.end or tenure.node in history.known_owners
     return bool(is_owner if bits is None else bits)
 
 
-def _of_tenure(
-    history: History, tenure: _Tenure, episodes: Sequence[Episode], lost: Mapping[str, list[Interval]]
-) -> Iterator[tuple[Interval, int | None]]:
+def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -> Iterator[tuple[Interval, int | None]]:
     """The outages of a master, and its slots then (None: unknown)."""
     begin, end = tenure.begin, tenure.end
-    for one in _lacks(history, tenure.node, episodes, lost):
+    for one in _lacks(history, tenure.node, episodes):
         if begin is not None:
             if one.to_max_ns is not None and one.to_max_ns <= begin.min_ns:
                 continue
@@ -199,9 +195,7 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 # -- one master --------------------------------------------------------------------------------------------------------
 
 
-def _lacks(
-    history: History, node: str, episodes: Sequence[Episode], lost: Mapping[str, list[Interval]]
-) -> list[Interval]:
+def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
     """When *node* did not serve whatever slots it had."""
     restarts = [one for one in history.restarts if one.node == node]
     found = [_down(history, one) for one in restarts]
@@ -215,8 +209,6 @@ def _lacks(
     for one in silences(history.samples, node, history.alive_ns(node)):
         if not any(restart.is_within(one.from_min_ns, one.to_max_ns) for restart in restarts):
             _add(found, one)
-    for one in lost.get(node, ()):
-        _add(found, one)
     served = [
         sample
         for source in Source
@@ -226,64 +218,6 @@ def _lacks(
     if not (served or history.lines.of_node.get(node) or history.speech.get(node)):
         found = [one if one.to_max_ns is None else one._replace(to_max_ns=one.to_max_ns + REJOIN_NS) for one in found]
     return [*(_limited(one, served) for one in found), *_refusals(history, node)]
-
-
-def _lost_majorities(history: History, episodes: Sequence[Episode]) -> dict[str, list[Interval]]:
-    """By node: when a master was out of reach because others lost the majority, and no node is marked FAIL (R107).
-
-    Masters that do not hold the cluster for down themselves are the missing ones, if all of them are needed for that.
-    """
-    downs = [
-        (node, down, up)
-        for node, changes in history.states.items()
-        for down, up in pairwise([*changes, None])
-        if down is not None and not down.is_up and not down.is_start
-    ]
-    found: dict[str, list[Interval]] = {}
-    downs.sort(key=lambda one: one[1].max_ns)
-    for group in runs(downs, history.thresholds.together_ns, lambda one: one[1].max_ns):
-        begin_ns = group[0][1].max_ns
-        ups = {node: up for node, _, up in group if up is not None}
-        end_ns = min((up.max_ns for up in ups.values()), default=history.last_ns)
-        failing = [
-            one for one in episodes if one.agreed and one.started_ns <= end_ns and (one.to_ns or end_ns) >= begin_ns
-        ]
-        voters = [node for node in history.nodes if _is_voter(history, node, begin_ns)]
-        replicas_ns = (up.min_ns - TICK_NS for node, up in ups.items() if node not in voters)
-        back_ns = max(begin_ns, min(replicas_ns, default=0))  # masters wait before they hold the cluster for up again
-        holding = {node for node, down, up in downs if down.min_ns <= back_ns and (up is None or up.max_ns >= begin_ns)}
-        heard = {node for node in voters if _is_heard(history, node, begin_ns + TICK_NS, back_ns)}
-        signs = {node: _signs_of_life(history, node) for node in voters if node not in holding | heard}
-        others = history.states.keys() - signs.keys()
-        if (
-            failing
-            or not signs
-            or len(holding) < 2
-            or others - holding
-            or len(voters) - len(signs) != quorum_of(len(voters)) - 1
-        ):
-            continue  # one node alone may lack slots, and only it know of it
-        for node, signs_ns in signs.items():
-            at = bisect_right(signs_ns, begin_ns)
-            low_ns = max([history.first_ns, *signs_ns[:at][-1:]])
-            to_ns = next(iter(signs_ns[at:]), None)
-            if to_ns is None or to_ns >= back_ns:
-                found.setdefault(node, []).append(Interval(node, Lack.UNREACHED, low_ns, begin_ns, back_ns, to_ns))
-    return found
-
-
-def _is_heard(history: History, node: str, from_ns: int, to_ns: int) -> bool:
-    return any(span.from_ns <= to_ns and span.to_ns > from_ns for span in history.speech.get(node, ()))
-
-
-def _signs_of_life(history: History, node: str) -> list[int]:
-    return sorted([*history.alive_ns(node), *history.answered_ns.get(node, ())])
-
-
-def _is_voter(history: History, node: str, ts_ns: int) -> bool:
-    """Whether a node was a master then, with slots as far as that is known."""
-    own = history.view_at(node, node, ts_ns)
-    return own is not None and is_role(own, "master") and (own.evidence is Source.LOG or bool(own.slots))
 
 
 def _add(found: list[Interval], silence: Interval) -> None:

@@ -105,37 +105,23 @@ def _epoch_before(history: History, row: EpochRow) -> int:
 
 
 def _collision(history: History, group: list[EpochRow]) -> Incident:
-    steps: list[Step] = []
-    for row in group:
-        old = _epoch_before(history, row)
-        other = _collided_with(history, row, old)
-        steps.append(
-            Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, detail=str(old), ref=row.ref)
+    steps = [
+        Step(
+            row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, "", row.epoch, detail=str(_epoch_before(history, row)),
+            ref=row.ref,
         )
-    nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
+        for row in group
+    ]  # fmt: skip
     return Incident(
         kind=IncidentKind.EPOCH_COLLISION,
         variant="collision",
         subject=group[0].node_id if len(group) == 1 else "",
         started_ns=group[0].ts_ns,
         ended_ns=group[-1].ts_ns,
-        nodes=tuple(nodes),
+        nodes=tuple(dict.fromkeys(row.node_id for row in group)),
         epoch=max(row.epoch for row in group),
         steps=tuple(steps),
     )
-
-
-def _collided_with(history: History, row: EpochRow, epoch: int) -> str:
-    """Return the master with a greater id and the same epoch (R80); empty if none was observed."""
-    found = [
-        node
-        for node in history.speech
-        if node > row.node_id
-        and (said := history.said_at(node, row.ts_ns)) is not None
-        and said.is_master
-        and said.config_epoch == epoch
-    ]
-    return min(found, default="")
 
 
 # -- flapping ----------------------------------------------------------------------------------------------------------

@@ -53,8 +53,6 @@ class Notes(NamedTuple):
 
     rows: list[ReplayRow]
     lines: list[LoggedLine]
-    polled_ns: dict[str, list[int]]
-    answered_ns: dict[str, list[int]]
     samples: dict[tuple[str, Source], list[MetricSample]]
     speech: list[Speech]
     slots_of: dict[int, int]
@@ -82,8 +80,6 @@ def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
     notes = Notes(
         rows=rows,
         lines=lines,
-        polled_ns=polled_times(polled),
-        answered_ns=answered_times(polled),
         samples=polled_samples(polled),
         speech=headers.spans,
         slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in bitmaps},
@@ -123,23 +119,6 @@ def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
 
 LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")
 """What is read of a line of a log."""
-
-
-def polled_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """When each observer was asked, in order."""
-    found: dict[str, list[int]] = {}
-    for row in polls:
-        asked_ns = row["ts_ns"] if row["asked_ns"] is None else row["asked_ns"]
-        found.setdefault(row["observer"], []).append(asked_ns)
-    return {observer: sorted(times) for observer, times in found.items()}
-
-
-def answered_times(polls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """When each observer answered, in order: it was alive then, but perhaps not yet when it was asked."""
-    found: dict[str, list[int]] = {}
-    for row in polls:
-        found.setdefault(row["observer"], []).append(row["ts_ns"])
-    return {observer: sorted(times) for observer, times in found.items()}
 
 
 def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
@@ -239,8 +218,6 @@ def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
         offsets=[seen._replace(node=ids.get(seen.node, seen.node)) for seen in notes.offsets],
         gaps=notes.gaps,
         lines=lines,
-        polled_ns=notes.polled_ns,
-        answered_ns=notes.answered_ns,
         samples=notes.samples,
         open_marks=notes.open_marks,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster_core.gossip.causes import Cause
+from cluster_core.history.samples import MISSED_POLLS
 from cluster_core.incidents.past_views import find_observer
 from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
-from schemas.history import NODE_VIEWS
+from schemas.history import NODE_POLLS, NODE_VIEWS
 from slotscope.reports.history.tables import finished_replay
 from slotscope.reports.history.views import (
     PastDifference,
@@ -20,7 +21,7 @@ from slotscope.reports.history.views import (
     past_view,
 )
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
 EVERYBODY = "all"
 """In place of an observer: all of them."""
@@ -69,6 +70,22 @@ def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[No
     return rows, book
 
 
+def late_answers(root: str, snapshot: str, ts_ns: int) -> dict[str, int]:
+    """The last answer before *ts_ns* of each polled node that had missed `MISSED_POLLS` polls by then."""
+    times = query_rows(
+        root,
+        f"""SELECT observer, MIN(ts_ns) AS first_ns, MAX(ts_ns) AS last_ns, COUNT(*) AS answers FROM node_polls
+            WHERE {all_equal({"snapshot_id": snapshot})} AND observer IS NOT NULL AND ts_ns <= {ts_ns} GROUP BY observer""",
+        NODE_POLLS,
+    )
+    return {
+        row["observer"]: row["last_ns"]
+        for row in times
+        if row["answers"] > 1
+        and ts_ns - row["last_ns"] > MISSED_POLLS * (row["last_ns"] - row["first_ns"]) / (row["answers"] - 1)
+    }
+
+
 def past_views(
     *,
     root: str,
@@ -76,26 +93,17 @@ def past_views(
     observer: str | None = None,
     at: str | None = None,
     diff: str | None = None,
-    versus: str | None = None,
 ) -> list[PastView | PastDifference]:
-    """Return CLUSTER NODES as *observer* saw it *at* a time, or the differences to the time *diff* or the observer *versus*.
+    """Return CLUSTER NODES as *observer* saw it *at* a time, or the differences to the time *diff*.
 
     Without an observer: the answer of most nodes, and the deviations of the others.  Raises InputError for an unknown observer or time.
     """
-    if diff is not None and versus is not None:
-        raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
     at_ns = instant_ns(root, snapshot, at)
     other_ns = at_ns if diff is None else instant_ns(root, snapshot, diff)
     rows, book = views_at(root, snapshot, [at_ns, other_ns])
-    everybody = observer in (None, EVERYBODY)
-    chosen = sorted(book) if everybody else [find_observer(observer or "", book)]
-    if versus is not None:
-        if everybody:
-            raise InputError("--versus compares two observers: name the other one with --observer")
-        other = find_observer(versus, book)
-        return [past_difference(rows, (chosen[0], at_ns), (other, at_ns), book)]
+    chosen = sorted(book) if observer in (None, EVERYBODY) else [find_observer(observer or "", book)]
     if diff is not None:
-        return [past_difference(rows, (one, at_ns), (one, other_ns), book) for one in chosen]
-    pending = pending_at(root, snapshot, at_ns)
-    views = [past_view(rows, one, at_ns, book, pending) for one in chosen]
+        return [past_difference(rows, one, at_ns, other_ns, book) for one in chosen]
+    pending, late = pending_at(root, snapshot, at_ns), late_answers(root, snapshot, at_ns)
+    views = [past_view(rows, one, at_ns, book, pending)._replace(answered_ns=late.get(one)) for one in chosen]
     return agreed_views(views) if observer is None else list(views)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cluster_core.incidents.past_views import Difference, held_at, printed_fields, view_at, view_differences
-from cluster_core.instants import write_instant
+from cluster_core.incidents.story import seconds
+from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import NAMES_NO_SLOTS, Source
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags
@@ -19,8 +20,6 @@ LINE_LENGTH_MAX = 200_000
 """A node with every second slot needs fewer characters."""
 NAMED_MAX = 5
 """Nodes that one line names."""
-Asked = tuple[str, int]
-"""An observer and a time in ns."""
 
 
 def address_book(rows: Iterable[NodeViewRow]) -> dict[str, str]:
@@ -37,7 +36,7 @@ class PastView(NamedTuple):
     """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked.
 
     *pending* are beliefs that its next answer shows, and that may have begun before; *names_no_slots* is the evidence, where that is its
-    log or metrics.
+    log or metrics; *answered_ns* its last answer, where it missed polls since.
     """
 
     observer: str
@@ -47,6 +46,7 @@ class PastView(NamedTuple):
     same: tuple[int, int] | None = None
     pending: tuple[NodeViewRow, ...] = ()
     names_no_slots: Source | None = None
+    answered_ns: int | None = None
 
     def lines(self, *, headed: bool) -> list[str]:
         """The answer; *headed* puts the observer and the time before it."""
@@ -55,10 +55,17 @@ class PastView(NamedTuple):
         same = f"# {self.same[0]} of {plural(self.same[1], 'node')} answer so" if self.same else ""
         return [
             *([head, *([same] if same else [])] if headed else []),
+            *([f"# {self.age}"] if self.answered_ns else []),
             *([f"# {self.doubt}"] if self.pending else []),
             *([f"# {self.unknown}"] if self.names_no_slots else []),
             *(printable(line, LINE_LENGTH_MAX) for line in text.splitlines()),
         ]
+
+    @property
+    def age(self) -> str:
+        """How old the last answer is."""
+        age_ms = ((time_ns(self.at) or 0) - (self.answered_ns or 0)) // 1_000_000
+        return f"no answer for {seconds(age_ms)}: this is the last one, at {write_instant(self.answered_ns or 0)}"
 
     @property
     def doubt(self) -> str:
@@ -90,6 +97,7 @@ class PastView(NamedTuple):
             for node in self.topology.nodes
         ]
         whose = {"observer": self.observer, "address": self.address, "at": self.at}
+        whose |= {"answered_at": write_instant(self.answered_ns)} if self.answered_ns else {}
         return {**whose, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
 
 
@@ -134,9 +142,11 @@ def past_view(
     return PastView(observer, book.get(observer, ""), write_instant(ts_ns), topology, None, later, source)
 
 
-def past_difference(rows: Sequence[NodeViewRow], first: Asked, second: Asked, book: dict[str, str]) -> PastDifference:
-    """What two views show differently."""
-    one, other = (past_view(rows, who, when, book) for who, when in (first, second))
+def past_difference(
+    rows: Sequence[NodeViewRow], observer: str, first_ns: int, second_ns: int, book: dict[str, str]
+) -> PastDifference:
+    """What *observer* saw differently at two times."""
+    one, other = (past_view(rows, observer, ts_ns, book) for ts_ns in (first_ns, second_ns))
     return PastDifference(one[:3], other[:3], view_differences(one.topology, other.topology))
 
 

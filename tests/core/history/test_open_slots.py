@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.history.open_slots import OpenMark, OpenSlot, open_slots
 from cluster_core.history.statements import Lines
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.story import step_text, summary_of
+from cluster_core.kinds import Source
 from tests.builders.history_builder import NODES, A, B, R, ns, quiet_tale
 from tests.core.history.test_service import NEW, OLD, OTHER, line
 
 ANSWERED = {B: [ns(at_s) for at_s in range(31)]}
+SAMPLES = {(B, Source.POLL): [MetricSample(ts_ns, ts_ns, B) for ts_ns in ANSWERED[B]]}
 
 
 def marks(slot: int, *seconds: int) -> list[OpenMark]:
@@ -46,7 +49,7 @@ def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
         tale.view(observer, A, 0, 12)
         tale.view(observer, A, 12, 14, flags="master,fail", cause="R54")
         tale.view(observer, A, 14)
-    history = tale.history(open_marks=marks(50, *range(11, 31)), answered_ns=ANSWERED)
+    history = tale.history(open_marks=marks(50, *range(11, 31)), samples=SAMPLES)
     names = {node: node[:1] for node in NODES}
 
     one = next(one for one in find_incidents(history) if one.kind == "resharding")
@@ -58,6 +61,6 @@ def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
 
 def test_a_slot_that_is_on_its_way_is_no_incident() -> None:
     """Its keys are being moved: no node failed, and it was closed."""
-    history = quiet_tale().history(open_marks=marks(50, *range(5, 25)), answered_ns=ANSWERED)
+    history = quiet_tale().history(open_marks=marks(50, *range(5, 25)), samples=SAMPLES)
 
     assert find_incidents(history) == []

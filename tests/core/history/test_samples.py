@@ -192,7 +192,6 @@ def history(master: list[MetricSample], replica: list[MetricSample], **options: 
     return History(
         [view(MASTER, "master", slots="0-16383"), view(REPLICA, "slave", MASTER)], [], {},
         node_timeout_ms=2000, first_ns=S, last_ns=30 * S, samples=samples,
-        answered_ns={node: [one.ts_ns for one in mine] for (node, _), mine in samples.items()},
         **options,
     )  # fmt: skip
 

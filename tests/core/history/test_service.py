@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.logs import logged_views, with_logs
 from cluster_core.history.service import Interval, Lack, common, narrowed
@@ -103,9 +104,10 @@ def test_an_old_master_that_answers_again_ends_its_outage() -> None:
         line(OTHER, 12, "fail-decided", subject=OLD, role="M"),
         line(OTHER, 14, "fail-cleared", subject=OLD),
     ]
-    answered = {OLD: [round(at * S) for at in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15)]}
+    times_ns = [round(at * S) for at in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15)]
+    answered = {(OLD, Source.POLL): [MetricSample(ts_ns, ts_ns, OLD) for ts_ns in times_ns]}
 
-    one = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], polled_ns=answered)), "failure")
+    one = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], samples=answered)), "failure")
 
     assert lacks(one) == [("unserved", OLD, 9.0, 10.5, 12.0, 13.0)]
     assert one.ended_ns is not None
@@ -166,36 +168,6 @@ def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
     found = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
 
     assert found[2:] == (5, 10, 20, 30)
-
-
-def test_logs_alone_show_masters_out_of_reach_while_others_lack_the_majority() -> None:
-    """Two of three masters stop for 8 s; no FAIL can be agreed. Their replicas, which wait for nothing, are up first."""
-    lines = [
-        *followed(), line(THIRD, 1, "ready", role="M"), line(NEW, 20, "state-fail", role="S"),
-        line(OTHER, 20.1, "state-fail", role="M"), line(NEW, 25, "state-ok", role="S"),
-        line(OTHER, 27, "state-ok", role="M"), line(OLD, 40, "stopping", role="M"),
-    ]  # fmt: skip
-
-    outage = of_kind(find_incidents(history(lines)), "outage")
-
-    assert lacks(outage) == [
-        ("unreached", OLD, 1.0, 20.0, 24.895, 40.0), ("unreached", THIRD, 1.0, 20.0, 24.895, None),
-        ("refused", OTHER, 20.1, 20.1, 27.0, 27.0), ("cluster-unserved", OLD, 20.1, 20.1, 24.895, 27.0),
-    ]  # fmt: skip
-    assert summary_of(outage, {}).startswith("The whole cluster was down for 4.79 s to 6.90 s; ")
-
-
-def test_one_node_that_holds_the_cluster_for_down_shows_no_lost_majority() -> None:
-    """It may have given up slots, of which no other node knows yet."""
-    lines = [
-        *followed(), line(THIRD, 1, "ready", role="M"), line(OTHER, 20, "state-fail", role="M"),
-        line(OTHER, 26, "state-ok", role="M"), line(OLD, 40, "stopping", role="M"),
-    ]  # fmt: skip
-
-    found = lacks(of_kind(find_incidents(history(lines)), "outage"))
-
-    assert found[0] == ("refused", OTHER, 20.0, 20.0, 26.0, 26.0)
-    assert "unreached" not in {kind for kind, *_ in found}
 
 
 def test_a_late_header_changes_no_state_that_the_log_of_its_node_covers() -> None:

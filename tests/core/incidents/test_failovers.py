@@ -189,19 +189,6 @@ def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
     ]
 
 
-def test_a_vote_that_leaves_late_was_cast_before_its_voter_knew_the_winner() -> None:
-    """R95: the vote waits for the disk; it is in the list and in the figure, and says that it came too late."""
-    tale = failover_tale()
-    tale.vote(A, R, 20.07, 4)
-    tale.vote(A, R, 20.06, 4, "not a voting master")
-
-    one = only(find_incidents(tale.history()), "failover")
-
-    assert one.votes == len(steps(one, "vote")) == 3
-    assert steps(one, "vote", "adopted", "no-vote")[-2:] == [("vote", A, R), ("adopted", A, R)]
-    assert "which had won by then" in step_text(next(s for s in one.steps if s[1:3] == ("vote", A)), {})
-
-
 @pytest.mark.parametrize("is_lost", [False, True], ids=["all packets", "the FAIL of the winner is lost"])
 def test_forceack_in_an_election_of_valkey_for_a_failed_master_is_no_order(*, is_lost: bool) -> None:
     """Valkey 9.1 sets FORCEACK in automatic elections too (R134); its capability bit tells it from Redis."""
