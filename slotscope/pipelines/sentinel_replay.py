@@ -27,7 +27,7 @@ from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
-from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
+from slotscope.sources.server_logs import find_logs, pairs_of, zone_of
 
 JOB = "sentinel-replay"
 PROFILE = "sentinel"
@@ -66,7 +66,7 @@ def find_files(
     zone_of(log_zone)
     logs = tuple(file.path for file in find_logs(log, log_node)) if log or log_node else ()
     polled = tuple(file.path for file in expand(list(polls), POLLS)) if polls else ()
-    return SentinelFiles(logs, polled, log_zone, whole_ids(log_node, (*logs, *polled)))
+    return SentinelFiles(logs, polled, log_zone, pairs_of(log_node, (*logs, *polled)))
 
 
 def replay_sentinels(

@@ -1,7 +1,7 @@
 """Server logs: files by path or glob, and which node wrote each line.
 
 A file holds the log of one node or of many (`cluster_core.formats.log_nodes`).  The node of a log is taken in this order from
-the user (FILE=NODE: an id, its beginning, ip:port or port), from its lines (``I'm <id>``, ``Running mode=cluster, port=7000``,
+the user (FILE=NODE: an id, ip:port or port), from its lines (``I'm <id>``, ``Running mode=cluster, port=7000``,
 ``IP address for this node updated to``), and, for a file of one node, from the address in the name of a recorded file
 (`cluster_core.formats.landing`) or a port in its name (``7000.log``, ``redis-7000.log.gz``).  The id of a node may change
 (CLUSTER RESET HARD): each line bears the id of its time.
@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
-from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -31,12 +30,7 @@ from slotscope.sources.folder_kinds import LOGS
 _WINDOW_BYTES = 1 << 20
 DOCUMENT_BYTES_MAX = 256 << 20
 """A log that is one JSON document, not lines, is read whole."""
-_ID_CHARS = 40
-_ID_PIECES_MAX = 8
-"""Of a file, in which whole ids are looked for: every ping names its sender, every poll all nodes."""
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
-_ID_START = re.compile(r"(?!\d{1,5}$)[0-9a-f]{4,39}")
-"""The beginning of an id; what can be a port is one."""
 _PORT_IN_NAME = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
 _PORT = re.compile(r"\d{1,5}")
 _ADDRESS = re.compile(r"(?P<ip>.*):(?P<port>\d{1,5})")
@@ -97,43 +91,17 @@ def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputF
     files = expand(list(patterns), LOGS)
     for words in given:
         file, sign, node = words.rpartition("=")
-        if not sign or not any(kind.fullmatch(node) for kind in (NODE_ID, _ID_START, _ADDRESS, _PORT)):
-            raise InputError(f"{words}: write FILE=NODE, NODE an id, its beginning, an ip:port or a port")
+        if not sign or not any(kind.fullmatch(node) for kind in (NODE_ID, _ADDRESS, _PORT)):
+            raise InputError(f"{words}: write FILE=NODE, NODE an id, an ip:port or a port")
         if not any(is_named(file, found.path) for found in files):
             raise InputError(f"{words}: no such log among those given")
     return files
 
 
-def whole_ids(given: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
-    """The FILE=NODE pairs of *given* whose log is one of *paths*; ids of which only the beginning is said are made whole by what *paths* tell.
-
-    Raises InputError where none or several begin so, DecodeError for a damaged file.
-    """
+def pairs_of(given: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
+    """The FILE=NODE pairs of *given* whose log is one of *paths*."""
     paths = list(paths)
-    pairs = [words.rpartition("=") for words in given]
-    pairs = [pair for pair in pairs if any(is_named(pair[0], path) for path in paths)]
-    starts = [node for _, _, node in pairs if _ID_START.fullmatch(node)]
-    seen = _ids_that_begin(starts, paths) if starts else set[str]()
-    return tuple(f"{file}={_whole_id(node, seen) if node in starts else node}" for file, _, node in pairs)
-
-
-def _ids_that_begin(starts: Sequence[str], paths: Iterable[str]) -> set[str]:
-    wanted = re.compile(rb"(?<![0-9a-f])(?=[0-9a-f]{40})(?:%s)[0-9a-f]+" % "|".join(starts).encode())
-    seen = set[str]()
-    for path in paths:
-        rest = b""
-        for piece in islice(read_pieces(path, _WINDOW_BYTES), _ID_PIECES_MAX):
-            rest = rest[-_ID_CHARS:] + piece
-            seen.update(match[0][:_ID_CHARS].decode() for match in wanted.finditer(rest))
-    return seen
-
-
-def _whole_id(node: str, seen: Iterable[str]) -> str:
-    found = sorted(one for one in seen if one.startswith(node))
-    if len(found) != 1:
-        there = f"several do: {', '.join(found[:3])}" if found else "write the whole id"
-        raise InputError(f"no single id that the files tell of begins with {node}; {there}")
-    return found[0]
+    return tuple(words for words in given if any(is_named(words.rpartition("=")[0], path) for path in paths))
 
 
 def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:

@@ -15,7 +15,6 @@ from slotscope.reports.history.report import (
     HistoryReport,
     IncidentLine,
     Lane,
-    OwnBelief,
     StepLine,
     health_spans,
     role_spans,
@@ -75,16 +74,10 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         lanes=[
             Lane(
                 node,
-                role_spans(
-                    [
-                        OwnBelief(row.valid_from_ns, row.valid_to_ns, row.flags, row.master_id, row.config_epoch, row.slots)
-                        for row in history.views.get((node.node_id, node.node_id), [])
-                    ],
-                    ns(30),
-                ),
+                role_spans(history.views.get((node.node_id, node.node_id), []), ns(30)),
                 health_spans(
                     [
-                        (row.valid_from_ns, row.valid_to_ns, "fail" in row.flags.split(","))
+                        row
                         for (observer, subject), rows in history.views.items()
                         for row in rows
                         if subject == node.node_id and observer != subject and "fail" in row.flags

@@ -13,7 +13,7 @@ from slotscope.sources.bus.files import find_captures
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.folder_kinds import METRICS, POLLS
-from slotscope.sources.server_logs import find_logs, whole_ids, zone_of
+from slotscope.sources.server_logs import find_logs, pairs_of, zone_of
 
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import HistoryOptions
@@ -37,7 +37,7 @@ class Inputs:
         """The files of one cluster in a landing."""
         named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
         inputs = cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded), metrics=named[Kind.METRICS])
-        return replace(inputs, log_node=whole_ids(log_node, inputs.sizes()))
+        return replace(inputs, log_node=pairs_of(log_node, inputs.sizes()))
 
     @property
     def cluster(self) -> str | None:
@@ -57,7 +57,7 @@ def find_inputs(request: HistoryOptions) -> Inputs:
         find_logs(request.log, request.log_node) if request.log else [],
         metrics=_find_metrics(request),
     )
-    inputs = replace(inputs, log_node=whole_ids(request.log_node, inputs.sizes()))
+    inputs = replace(inputs, log_node=pairs_of(request.log_node, inputs.sizes()))
     recorded = recorded_inputs(inputs.sizes().items())
     is_landing = len(recorded) == len(inputs.sizes()) and len({one.place.cluster for one in recorded}) == 1
     return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs

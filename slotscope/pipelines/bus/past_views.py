@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster_core.gossip.causes import Cause
 from cluster_core.history.samples import MISSED_POLLS
 from cluster_core.incidents.past_views import find_observer
 from cluster_core.instants import time_ns, write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
-from schemas.history import NODE_POLLS, NODE_VIEWS
-from slotscope.reports.history.tables import finished_replay
+from schemas.history import NODE_POLLS
+from slotscope.reports.history.tables import finished_replay, view_rows
 from slotscope.reports.history.views import (
     PastDifference,
     PastView,
@@ -21,7 +20,7 @@ from slotscope.reports.history.views import (
     past_view,
 )
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
+from slotscope.runtime.storage.delta_files import all_equal, query_rows
 
 EVERYBODY = "all"
 """In place of an observer: all of them."""
@@ -30,25 +29,13 @@ EVERYBODY = "all"
 def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
     """The beliefs of all observers that hold at any of *times_ns*."""
     holds = (f"(valid_from_ns <= {ts_ns} AND (valid_to_ns IS NULL OR valid_to_ns > {ts_ns}))" for ts_ns in times_ns)
-    return _views_where(root, snapshot, " OR ".join(holds))
+    return view_rows(root, snapshot, " OR ".join(holds))
 
 
 def pending_at(root: str, snapshot: str, ts_ns: int) -> list[NodeViewRow]:
     """The beliefs that a later poll or scrape shows, and that may have begun before *ts_ns*."""
     sampled = f"evidence IN ('{Source.POLL}', '{Source.METRICS}')"
-    return _views_where(root, snapshot, f"{sampled} AND valid_from_min_ns <= {ts_ns} AND valid_from_ns > {ts_ns}")
-
-
-def _views_where(root: str, snapshot: str, where: str) -> list[NodeViewRow]:
-    return [
-        NodeViewRow(
-            row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
-            row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
-            row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
-            row["valid_from_min_ns"], Source(row["evidence"] or Source.NONE),
-        )
-        for row in read_rows(root, NODE_VIEWS, where=where, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
-    ]  # fmt: skip
+    return view_rows(root, snapshot, f"{sampled} AND valid_from_min_ns <= {ts_ns} AND valid_from_ns > {ts_ns}")
 
 
 def instant_ns(root: str, snapshot: str, at: str | None) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from cluster_core.incidents.rows import FindingRow
 from cluster_core.incidents.story import seconds
-from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind, Source
+from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind
+from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
@@ -247,41 +248,18 @@ class HistoryReport:
         return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}" if starts_with_word else rest
 
 
-@dataclass(frozen=True, slots=True)
-class OwnBelief:
-    """What a node believed of itself for a while; *to_ns* None while it holds."""
-
-    from_ns: int
-    to_ns: int | None
-    flags: str
-    master_id: str
-    epoch: int
-    slots: str
-    evidence: str = Source.CAPTURE
-
-    @property
-    def known_slots(self) -> int | None:
-        """How many slots it had; None where logs or metrics, which name none, are the evidence."""
-        return None if self.evidence in NAMES_NO_SLOTS else slot_count(self.slots)
-
-    @property
-    def known_epoch(self) -> int | None:
-        """Its config epoch; None where logs or metrics do not name it."""
-        return None if self.evidence in NAMES_NO_SLOTS and not self.epoch else self.epoch
-
-
-def role_spans(beliefs: Iterable[OwnBelief], last_ns: int) -> list[RoleSpan]:
-    """Join beliefs that differ in slots only, so that a resharding of thousands of slots stays one span."""
+def role_spans(views: Iterable[NodeViewRow], last_ns: int) -> list[RoleSpan]:
+    """Join a node's views of itself that differ in slots only; logs and metrics name no slots, and not every epoch."""
     spans: list[RoleSpan] = []
-    for one in beliefs:
+    for one in views:
         role = next((name for flag, name in ROLES.items() if flag in one.flags.split(",")), "role unknown")
-        to_ns = last_ns if one.to_ns is None else one.to_ns
-        last = spans[-1] if spans else None
-        same = last is not None and (last.role, last.master_id, last.epoch) == (role, one.master_id, one.known_epoch)
-        from_ns = one.from_ns
-        if last is not None and same:
+        names_no_slots = one.evidence in NAMES_NO_SLOTS
+        epoch = None if names_no_slots and not one.config_epoch else one.config_epoch
+        slots = None if names_no_slots else slot_count(one.slots)
+        from_ns, to_ns = one.valid_from_ns, last_ns if one.valid_to_ns is None else one.valid_to_ns
+        if spans and (spans[-1].role, spans[-1].master_id, spans[-1].epoch) == (role, one.master_id, epoch):
             from_ns = spans.pop().from_ns
-        spans.append(RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, one.known_epoch, one.known_slots))
+        spans.append(RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, epoch, slots))
     return spans
 
 
@@ -295,13 +273,14 @@ def slot_count(text: str) -> int:
     return count
 
 
-def health_spans(doubts: Iterable[tuple[int, int | None, bool]], first_ns: int, last_ns: int) -> list[HealthSpan]:
-    """Sum up the doubts of all observers about one node: from, to (None while they hold), whether it is FAIL."""
+def health_spans(doubts: Iterable[NodeViewRow], first_ns: int, last_ns: int) -> list[HealthSpan]:
+    """Sum up the views of all observers that show one node as PFAIL or FAIL."""
     changes: list[tuple[int, int, int]] = []
-    for from_ns, to_ns, failed in doubts:
-        changes.append((from_ns, 1, int(failed)))
-        if to_ns is not None:
-            changes.append((to_ns, -1, -int(failed)))
+    for one in doubts:
+        failed = int("fail" in one.flags.split(","))
+        changes.append((one.valid_from_ns, 1, failed))
+        if one.valid_to_ns is not None:
+            changes.append((one.valid_to_ns, -1, -failed))
     spans: list[HealthSpan] = []
     at_ns, doubting, failing = first_ns, 0, 0
     for ts_ns, doubt, fail in [*sorted(changes), (last_ns, 0, 0)]:

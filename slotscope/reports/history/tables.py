@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.rows import FindingRow
 from cluster_core.incidents.story import name_all
+from cluster_core.kinds import Source
+from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat
 from schemas.history import METRIC_SAMPLES, NODE_POLLS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
@@ -114,25 +117,30 @@ def _address_key(address: str) -> tuple[str, int]:
     return host, int(port) if port.isdigit() else 0
 
 
+def view_rows(root: str, snapshot_id: str, where: str, limit: int | None = None) -> list[NodeViewRow]:
+    """Rows of silver/node_views, by observer, node and time."""
+    rows = read_rows(
+        root, NODE_VIEWS, where=where, order_by="observer, node_id, valid_from_ns", limit=limit, snapshot_id=snapshot_id
+    )
+    return [
+        NodeViewRow(
+            row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
+            row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
+            row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
+            row["valid_from_min_ns"], Source(row["evidence"] or Source.NONE),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
 def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns: int, last_ns: int) -> list[said.Lane]:
-    columns = ("node_id", "valid_from_ns", "valid_to_ns", "flags", "master_id", "config_epoch", "slots", "evidence")
-
-    def views(where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        return read_rows(
-            root, NODE_VIEWS, columns=columns, where=where, order_by="node_id, valid_from_ns", limit=BELIEFS_SHOWN, snapshot_id=snapshot_id
-        )  # fmt: skip
-
-    own: dict[str, list[said.OwnBelief]] = {}
-    for row in views("observer = node_id", columns):
-        belief = said.OwnBelief(
-            row["valid_from_ns"], row["valid_to_ns"], row["flags"], row["master_id"], int(row["config_epoch"]),
-            row["slots"], row["evidence"] or "",
-        )  # fmt: skip
-        own.setdefault(row["node_id"], []).append(belief)
-    doubts: dict[str, list[tuple[int, int | None, bool]]] = {}
-    for row in views("observer <> node_id AND REGEXP_LIKE(flags, '(^|,)fail[?]?(,|$)')", columns[:4]):
-        failed = "fail" in row["flags"].split(",")
-        doubts.setdefault(row["node_id"], []).append((row["valid_from_ns"], row["valid_to_ns"], failed))
+    own: dict[str, list[NodeViewRow]] = {}
+    for row in view_rows(root, snapshot_id, "observer = node_id", BELIEFS_SHOWN):
+        own.setdefault(row.node_id, []).append(row)
+    doubts: dict[str, list[NodeViewRow]] = {}
+    doubted = "observer <> node_id AND REGEXP_LIKE(flags, '(^|,)fail[?]?(,|$)')"
+    for row in view_rows(root, snapshot_id, doubted, BELIEFS_SHOWN):
+        doubts.setdefault(row.node_id, []).append(row)
     return [
         said.Lane(
             node,

@@ -94,14 +94,6 @@ def test_a_new_replica_of_an_empty_master_is_no_loss() -> None:
     assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
 
 
-def test_the_loss_is_told_as_an_incident_beside_the_restart() -> None:
-    found = find_incidents(history(wiped(0)))
-
-    told = {one.kind: summary_of(one, {}) for one in found}
-    assert set(told) == {"restart", "data-loss"}
-    assert told["data-loss"].startswith("All data of a shard was lost")
-
-
 def test_restarts_one_after_another_are_a_rolling_restart() -> None:
     lines = [one for at, node in enumerate(PORTS) for one in restart(node, 10 + 20 * at)]
 

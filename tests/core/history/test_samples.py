@@ -96,15 +96,6 @@ def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
     assert states((1.5, False), (3.2, True), polls=polls) == [(1.5, 1.5, False), (3.2, 3.2, True)]
 
 
-def test_a_header_shows_a_change_that_may_have_been_before_the_header_of_the_change_before_it() -> None:
-    """A header may have been built a tick before it was sent: its bounds reach back before the last header that said otherwise."""
-    changes = [StateChange(0, 896_000_000, False), StateChange(809_000_000, 1_028_000_000, True)]
-
-    found = state_changes(changes, [sample(0.2, 0.057, cluster_ok=False)], (), 0)
-
-    assert [(one.min_ns, one.max_ns) for one in found] == [(0, 257_000_000), (809_000_000, 1_028_000_000)]
-
-
 # -- silence -----------------------------------------------------------------------------------------------------------
 
 
@@ -162,17 +153,6 @@ def test_one_poll_that_got_lost_is_no_silence() -> None:
     assert list(silences(samples, MASTER)) == []
 
 
-def test_a_late_answer_is_a_silence_from_the_last_line_of_the_log_before_it_was_due() -> None:
-    samples = {
-        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4, server_run_id="x"), *polled(6.4, 7.4)],
-        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
-    }
-
-    (found,) = silences(samples, MASTER, [2 * S, round(3.8 * S), round(5.2 * S)])
-
-    assert (found.from_min_ns, found.from_max_ns) == (round(3.8 * S), 4 * S)
-
-
 # -- incidents ---------------------------------------------------------------------------------------------------------
 
 
@@ -224,27 +204,6 @@ def test_an_outage_by_a_restart_lasts_until_the_node_says_that_the_cluster_is_up
     (found,) = [one for one in incidents(master, of("z", 9, *range(1, 8))) if one.kind == "restart"]
 
     assert (found.outage_min_ms, found.outage_ms) == (999, 3001)
-
-
-def test_the_end_of_an_outage_is_later_where_no_answer_has_the_state_of_the_cluster() -> None:
-    """The node was back at 4 s, and may have refused for six seconds more."""
-    master = [*of("x", 9, 1, 2, 3, is_up=None), *of("y", 9, 4, 5, is_up=None)]
-
-    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 6), is_up=None)) if one.kind == "restart"]
-
-    assert found.outage_ms == 7001
-
-
-def test_two_stops_of_a_master_are_two_outages() -> None:
-    """Though the end of the first one is not known well."""
-    master = of("x", 9, 1, 2, 3, 6, 7, 8, 11, 12, is_up=None)
-
-    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 13), is_up=None)) if one.kind == "outage"]
-
-    assert [(step.ts_ns // S, (step.until_ns or 0) // S) for step in found.steps if step.kind == "unreached"] == [
-        (4, 9),
-        (9, 17),
-    ]
 
 
 def lagging(*offsets: int) -> list[tuple[str, int | None]]:

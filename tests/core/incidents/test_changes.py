@@ -79,21 +79,6 @@ def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> N
     assert [step.kind for step in one.steps][:2] == ["met", "replica-attached"]
 
 
-def test_a_node_that_joins_as_a_replica_replaces_one_of_its_shard() -> None:
-    """Polls show it for the first time when it is a replica already."""
-    tale = quiet_tale()
-    for number, observer in enumerate((A, B, C)):
-        tale.view(observer, NEW, 10.5 + number, flags="slave", master=A, cause="R57")
-    tale.chatter(NEW, 11, 30, replicaof=A)
-    tale.rows = [row for row in tale.rows if not (isinstance(row, NodeViewRow) and row.node_id == R)]
-    for observer in (A, B, C):
-        tale.view(observer, R, 0, 20, flags="slave", master=A)
-
-    one = the_only(tale)
-
-    assert (one.variant, one.subject, one.winner) == ("replaced", R, NEW)
-
-
 def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
     """Slots moved one by one leave small holes between intervals; the node was never gone."""
     tale = quiet_tale()

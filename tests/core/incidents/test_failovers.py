@@ -100,20 +100,6 @@ def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None
     assert steps(one, "election-scheduled", "vote-refused") == [("election-scheduled", R, A), ("vote-refused", B, R)]
 
 
-def test_who_holds_a_node_for_failed_is_told_whatever_showed_it() -> None:
-    """A log line may come before the message that says the same."""
-    tale = failover_tale()
-    tale.rows = [row for row in tale.rows if getattr(row, "kind", "") != "fail-learned"]
-
-    one = only(find_incidents(tale.history()), "failover")
-
-    assert steps(one, "fail-decided", "fail-learned") == [
-        ("fail-decided", B, A),
-        ("fail-learned", C, A),
-        ("fail-learned", R, A),
-    ]
-
-
 def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
     """Why was it not promoted?  The attempts, the votes and what held them up."""
     tale = failover_tale()

@@ -69,14 +69,6 @@ def test_nothing_is_known_of_a_master_that_was_not_heard() -> None:
     assert loss_text(Loss()) == "lost writes: unknown"
 
 
-def test_what_a_process_says_that_was_started_after_the_win_is_not_the_stream_that_was_lost() -> None:
-    """The captures begin when the old master is dead: its next process is a master for a moment, at offset 0."""
-    tale = killed()
-    tale.headers = [(node, way, said) for node, way, said in tale.headers if node != A or said.ts_ns >= ns(20)]
-
-    assert loss(tale) == Loss(None, None)
-
-
 def test_a_master_that_stopped_its_writes_lost_none() -> None:
     """R99: the winner waited for its offset."""
     tale = ordered(asked=True, forced=True)
@@ -90,11 +82,6 @@ def test_a_master_that_stopped_its_writes_lost_none() -> None:
 def test_an_offset_that_a_client_port_or_info_showed_narrows_the_range() -> None:
     """Its stream had reached 300 at 9.7 s: 200 more than the winner's, 0.1 s before the end."""
     assert loss(killed(), OffsetSeen(A, ns(9.7), 300)) == Loss(200, 100)
-
-
-def test_an_offset_of_another_life_of_the_process_does_not_count() -> None:
-    """After a restart its stream begins anew."""
-    assert loss(killed(), OffsetSeen(A, ns(25), 900), OffsetSeen(A, ns(20.1), 900, is_last=True)).seen_bytes == 20
 
 
 @pytest.mark.parametrize(("offset", "lost"), [(139, 39), (120, 20)])

@@ -32,14 +32,6 @@ def test_a_past_view_is_what_cluster_nodes_prints() -> None:
     assert write_nodes(read_nodes(text)) == text
 
 
-def test_intervals_hold_from_their_first_instant_to_before_their_last() -> None:
-    """At the win the winner is a master already."""
-    before, after = view_at(rows(), B, ns(13.7) - 1), view_at(rows(), B, ns(13.7))
-
-    assert not before.by_id[R].is_master
-    assert after.by_id[R].is_master
-
-
 def test_two_views_differ_where_one_did_not_hear_yet() -> None:
     """A came back and believes what it knew; B knows better."""
     found = view_differences(view_at(rows(), A, ns(19)), view_at(rows(), B, ns(19)))
@@ -53,15 +45,6 @@ def test_two_views_differ_where_one_did_not_hear_yet() -> None:
         (R, "slots", "-", "0-99"),
     ]
     assert view_differences(view_at(rows(), B, ns(19)), view_at(rows(), B, ns(19))) == []
-
-
-def test_a_node_that_one_view_lacks_is_a_difference() -> None:
-    """Known or not."""
-    mine = [row for row in rows() if row.node_id != C]
-
-    assert [one[1:] for one in view_differences(view_at(mine, B, ns(1)), view_at(rows(), B, ns(1)))] == [
-        ("known", "no", "yes")
-    ]
 
 
 def test_an_observer_or_time_without_beliefs_is_said() -> None:

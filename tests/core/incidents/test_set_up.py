@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster_core.incidents.catalogue import find_story
 from cluster_core.incidents.incident import SetUp
 from cluster_core.replay.rows import NodeViewRow
-from tests.builders.history_builder import NODES, A, B, C, R, S, Tale, ns
+from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns
 
 NEW = "e" * 40
 
@@ -61,28 +61,8 @@ def test_a_node_that_joins_later_is_an_incident() -> None:
     assert [(one.kind, one.variant, one.subject) for one in incidents] == [("membership", "joined", NEW)]
 
 
-def test_a_failure_in_the_first_seconds_is_an_incident() -> None:
-    tale = created()
-    for observer in (A, C, R):
-        tale.view(observer, B, 5, 9, flags="master,fail", cause="R54")
-
-    _, incidents = find_story(tale.history())
-
-    assert [one.nodes for one in incidents if one.kind == "failure"] == [(A, C, R)]
-
-
 def test_evidence_that_begins_later_shows_no_set_up() -> None:
     tale = Tale()
     tale.everybody_knows()
 
     assert find_story(tale.history()) == (None, [])
-
-
-def test_a_set_up_ends_when_nothing_more_is_set_up_for_ten_seconds() -> None:
-    tale = created()
-    tale.chatter(B, 30, 31)
-
-    set_up, _ = find_story(tale.history())
-
-    assert set_up is not None
-    assert (set_up.to_ns - set_up.from_ns) // S == 4

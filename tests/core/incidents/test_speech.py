@@ -3,33 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.incidents.speech import without_flips
-from tests.builders.history_builder import A, B, C, Tale, failover_tale, ns
-
-
-def test_equal_claims_are_one_span() -> None:
-    """With the first and the greatest offset."""
-    tale = Tale(10.0)
-    tale.chatter(B, 0, 10)
-
-    (span,) = tale.speech()
-
-    assert (span.from_ns, span.to_ns, span.messages) == (ns(0), ns(9.5), 20)
-    assert (span.first_offset, span.last_offset, span.silent_after) == (0, 95, False)
-
-
-def test_silence_ends_a_span_and_marks_it() -> None:
-    """Longer than due pings, random pings and two ticks leave room for (R31, R32)."""
-    spans = [span for span in failover_tale().speech() if span.node == A]
-
-    assert [(span.to_ns, span.silent_after) for span in spans[:2]] == [(ns(9.5), True), (ns(20), False)]
-
-
-def test_a_node_that_is_not_heard_to_the_end_is_silent() -> None:
-    """The end of the capture counts."""
-    tale = Tale(10.0)
-    tale.chatter(B, 0, 5)
-
-    assert [span.silent_after for span in tale.speech()] == [True]
+from tests.builders.history_builder import C, Tale
 
 
 def promotion(*claims: str) -> list[str]:

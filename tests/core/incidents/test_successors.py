@@ -94,18 +94,6 @@ def test_processes_that_ended_are_no_partition() -> None:
     assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))
 
 
-def test_processes_that_stood_still_are_told_from_a_cut() -> None:
-    """Their machines accepted connections."""
-    tale = dead(A, B)
-    for node in (A, B):
-        tale.event(node, 11, "process-idle", node)
-
-    assert summary_of(told(tale)[0], NAMES) == (
-        "2 nodes fell silent together and came back together after 10.50 s:"
-        " their machines accepted connections all the while, so the processes stood still"
-    )
-
-
 def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
     """R54: with two of three masters gone nobody can agree on FAIL."""
     one = next(one for one in told(dead(A, C, agreed=False)) if one.subject == A)
@@ -163,26 +151,6 @@ def test_nodes_that_saw_the_cluster_go_down_are_counted_once() -> None:
         ("state-fail", B, 2, ns(12.7)),
         ("state-ok", B, 2, ns(20.2)),
     ]
-
-
-def test_steps_of_many_nodes_are_one_sentence() -> None:
-    """In a large cluster a story is as long as in a small one."""
-    tale = dead(A)
-    crowd = [f"{number:040x}" for number in range(1, 58)]
-    for number, node in enumerate(crowd):
-        tale.view(node, A, 0, 11.5 + number / 100)
-        tale.view(node, A, 11.5 + number / 100, 12.5, flags="master,fail?", cause="R53")
-        tale.view(node, A, 12.5, 20, flags="master,fail", cause="R55")
-        tale.view(node, A, 20, flags="master")
-
-    (one,) = told(tale)
-    (doubt,) = [step for step in one.steps if step.kind == "pfail"]
-
-    assert (doubt.actors, doubt.until_ns) == (60, ns(12.06))
-    assert step_text(doubt, NAMES) == (
-        f"{crowd[0][:8]} marks a PFAIL: no reply for the node timeout; the same for 59 more nodes"
-    )
-    assert len(one.steps) < 12
 
 
 def test_a_wait_that_a_log_repeats_is_one_step() -> None:

@@ -15,16 +15,11 @@ from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history
 from slotscope.reports.history.lanes import Room, draw_lanes
-from slotscope.reports.history.report import HistoryNode, OwnBelief, gravest_of, role_spans
+from slotscope.reports.history.report import HistoryNode, gravest_of, role_spans
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
 from tests.builders.history_builder import A, B, C, R, failover_tale, ns
 from tests.builders.history_report import history_report
-
-
-def belief(from_ns: int, to_ns: int | None, slots: str, *, flags: str = "myself,master", epoch: int = 1) -> OwnBelief:
-    """What a node believed of itself."""
-    return OwnBelief(from_ns, to_ns, flags, "", epoch, slots)
 
 
 @pytest.mark.long
@@ -61,9 +56,18 @@ def test_the_lanes_of_who_failed_and_who_took_over_stand_above_those_of_an_earli
 
 def test_slots_that_move_one_by_one_stay_one_span() -> None:
     """Only role, master and epoch cut a timeline; the slots are those at its end."""
-    spans = role_spans([belief(0, 5, "0-9"), belief(5, 8, "0-8"), belief(8, None, "0-8", epoch=2)], 20)
+    tale = failover_tale()
+    tale.rows = []
+    tale.view(B, B, 0, 5, slots="0-9")
+    tale.view(B, B, 5, 8, slots="0-8")
+    tale.view(B, B, 8, slots="0-8", epoch=7)
 
-    assert [(span.from_ns, span.to_ns, span.epoch, span.slot_count) for span in spans] == [(0, 8, 1, 9), (8, 20, 2, 9)]
+    spans = role_spans(tale.history().views[B, B], ns(20))
+
+    assert [(span.from_ns, span.to_ns, span.epoch, span.slot_count) for span in spans] == [
+        (ns(0), ns(8), 2, 9),
+        (ns(8), ns(20), 7, 9),
+    ]
 
 
 def printed(width: int = 120, **options: object) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from slotscope.runtime.errors import InputError
-from slotscope.sources.server_logs import LogOptions, ServerLog, find_logs, whole_ids, zone_of
+from slotscope.sources.server_logs import LogOptions, ServerLog, find_logs, zone_of
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 TIME = "21 Nov 2026 10:11:12.345"
@@ -81,19 +81,6 @@ def test_what_the_user_says_counts_before_what_lines_say(tmp_path, node, owner):
 
     assert (log.owner.node_id, log.owner.ip, log.owner.port) == owner
     assert observers == {owner[0]}
-
-
-def test_an_id_is_known_by_its_beginning_where_the_files_tell_of_one_that_begins_so(tmp_path):
-    """An id of another node stands in logs, polls and captures; a port is no beginning of one."""
-    paths = [write(tmp_path, "x.log"), write(tmp_path, "bus.gz", f"\0\0{B}\0{'b' * 7}{'c' * 33}\0")]
-    given = ("x.log=aaaa", "x.log=7009", f"bus.gz={B}")
-
-    assert whole_ids(given, paths) == (f"x.log={A}", "x.log=7009", f"bus.gz={B}")
-    assert whole_ids(["elsewhere.log=dddd"], paths) == ()
-    with pytest.raises(InputError, match="begins with bbbb; several do: b"):
-        whole_ids(["x.log=bbbb"], paths)
-    with pytest.raises(InputError, match="begins with dddd; write the whole id"):
-        whole_ids(["x.log=dddd"], paths)
 
 
 @pytest.mark.parametrize("words", ["x.log", "x.log=", "x.log=not-a-node", f"y.log={A}"])
