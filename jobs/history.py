@@ -2,7 +2,7 @@
 
 Prints the incidents and writes their page.  Writes bronze/bus_messages, slot_bitmaps and bad_records; with polls, logs or metrics
 bronze/node_polls, log_events or metric_samples; and silver/node_views, disagreements,
-failure_reports, votes, epochs, events, slot_owners, links, memberships, ignored_inputs, replay_state and replays.
+failure_reports, votes, epochs, events, slot_owners, links, replay_state and replays.
 """
 
 from __future__ import annotations

@@ -343,20 +343,6 @@ LINKS = snapshot_table(
     key=("source_id", "target_id"),
 )
 
-MEMBERSHIPS = snapshot_table(
-    "silver/memberships",
-    "Nodes known to each observer: address, validity, how learned and how forgotten.",
-    fields_of(rows.MembershipRow),
-    key=("observer", "node_id", "valid_from_ns"),
-)
-
-IGNORED_INPUTS = snapshot_table(
-    "silver/ignored_inputs",
-    "Ignored messages per observer and reason.",
-    [*fields_of(rows.IgnoredRow), _SETTLED],
-    key=("observer", "reason"),
-)
-
 REPLAYS = snapshot_table(
     "silver/replays",
     "Finished replays.",

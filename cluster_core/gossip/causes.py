@@ -141,7 +141,7 @@ class PauseMark(StrEnum):
 
 
 class IgnoredReason(StrEnum):
-    """Reason for an input without effect (`silver/ignored_inputs.reason`)."""
+    """Reason for an input without effect."""
 
     TOO_MANY_LINKS = "too many links"
     LINK_TO_UNKNOWN = "link to an unknown node"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.gossip.causes import Cause, IgnoredReason, Mechanism, Refusal, ReportEnd
+from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.gossip.events import (
     Changed,
     Effect,
     EpochBumped,
-    Ignored,
     ManualFailoverMarked,
     NodeRemoved,
     ReportAdded,
@@ -19,14 +18,13 @@ from cluster_core.gossip.events import (
 from cluster_core.gossip.flags import MASTER, NOADDR
 from cluster_core.gossip.view import Peer
 from cluster_core.kinds import EventKind
-from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, IgnoredRow, ReplayRow, VoteRow
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import Fail, Header, Message, MessageFlag, MessageType
 
 ANSWER_NS_MAX: Final = 1_000_000_000
 """A vote is sent in the pass that read the request; after this time there is none."""
 CROSSING_NS: Final = 50_000_000
 """A FAIL decision sent this soon after another's arrival was made independently."""
-REASONS_MAX: Final = 1000
 
 
 class Request(NamedTuple):
@@ -44,7 +42,6 @@ class Ledger:
         self.observer = observer
         self._reports: dict[tuple[str, str], tuple[int, int]] = {}
         self._requests: dict[tuple[str, int], Request] = {}
-        self._ignored: dict[IgnoredReason, int] = {}
         self._last: Header | None = None
         self._election_epoch = 0
         self._bumped: dict[int, Cause] = {}
@@ -77,8 +74,6 @@ class Ledger:
                 )
             elif isinstance(effect, Changed) and effect.cause is Cause.FAIL_MESSAGE:
                 self._learned[effect.node] = self._event(ts_ns, EventKind.FAIL_LEARNED, effect.node, 0, "", ref)
-            elif isinstance(effect, Ignored) and (effect.reason in self._ignored or len(self._ignored) < REASONS_MAX):
-                self._ignored[effect.reason] = self._ignored.get(effect.reason, 0) + 1
         return rows
 
     def note_verdict(self, peer: Peer | None) -> None:
@@ -137,8 +132,7 @@ class Ledger:
         for (reporter, subject), (from_ns, ref) in self._reports.items():
             rows.append(FailureReportRow(self.observer, reporter, subject, from_ns, None, ReportEnd.NONE, ref))
         rows += self._learned.values()
-        rows += [IgnoredRow(self.observer, reason, count) for reason, count in self._ignored.items()]
-        self._requests, self._reports, self._ignored, self._learned = {}, {}, {}, {}
+        self._requests, self._reports, self._learned = {}, {}, {}
         return rows
 
     def _note_header(self, header: Header, ts_ns: int, ref: int, rows: list[ReplayRow]) -> None:

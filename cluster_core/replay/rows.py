@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from cluster_core.columns import Instant, MessageRef, Small, Unsigned
-from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Mechanism, Refusal, ReportEnd
+from cluster_core.gossip.causes import Cause, Field, Mechanism, Refusal, ReportEnd
 from cluster_core.kinds import EventKind, Source
 
 Observer = Annotated[str, "id of the node whose belief this is"]
@@ -107,14 +107,6 @@ class EventRow(NamedTuple):
     ref: Shown
 
 
-class IgnoredRow(NamedTuple):
-    """Number of inputs of *observer* ignored for *reason*."""
-
-    observer: Observer
-    reason: Annotated[IgnoredReason, "why they were ignored"]
-    times: Annotated[int, "how many"]
-
-
 class OwnerRow(NamedTuple):
     """Owner of a slot range for a period, in one observer's view or in all."""
 
@@ -136,19 +128,4 @@ class OwnerRow(NamedTuple):
     ]
 
 
-class MembershipRow(NamedTuple):
-    """Period in which *observer* knew a node."""
-
-    observer: Observer
-    node_id: Annotated[str, "node that it knew"]
-    ip: Annotated[str, "last address known"]
-    port: Annotated[Small, "last client port known"]
-    hostname: Annotated[str, "last announced host name"]
-    addresses: Annotated[Small, "different addresses in that time"]
-    valid_from_ns: Annotated[Instant, "when the membership began"]
-    valid_to_ns: Annotated[Instant | None, "when the membership ended; null while it holds"]
-    cause: Why
-    ref: Shown
-
-
-ReplayRow = NodeViewRow | DisagreementRow | FailureReportRow | VoteRow | EpochRow | EventRow | IgnoredRow
+ReplayRow = NodeViewRow | DisagreementRow | FailureReportRow | VoteRow | EpochRow | EventRow

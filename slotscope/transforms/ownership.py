@@ -1,4 +1,4 @@
-"""Slot owners, per observer and agreed, and memberships from intervals of belief.
+"""Slot owners, per observer and agreed, from intervals of belief.
 
 One pass over the beliefs of all observers in order of time: an owner table per observer (two bytes a slot) and one of
 what all observers agree on.
@@ -16,13 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.kinds import Source
-from cluster_core.replay.rows import MembershipRow, OwnerRow
+from cluster_core.replay.rows import OwnerRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.table import side_by_side
 
 SLOT_COUNT: Final = 16384
-OWNED, MEMBER = 0, 1
-"""Kinds of rows of `DERIVED`."""
 NOBODY: Final = -1
 NO_ACCORD: Final = -2
 NO_BOUND: Final = -1
@@ -31,7 +29,7 @@ ROWS_PER_BATCH: Final = 20_000
 TEXTS_CACHED: Final = 1 << 10
 """All observers name the same slots of a node; 32 kB at most each."""
 
-DERIVED = pa.schema([pa.field("row_kind", pa.int32(), nullable=False), *side_by_side((OwnerRow, MembershipRow))])
+DERIVED = pa.schema(side_by_side((OwnerRow,)))
 
 
 class Belief(NamedTuple):
@@ -39,14 +37,9 @@ class Belief(NamedTuple):
 
     observer: str
     node_id: str
-    ip: str
-    port: int
-    hostname: str
     slots: str
     valid_from_ns: int
     valid_to_ns: int | None
-    cause: str
-    message_id: int | None
     valid_from_min_ns: int | None
     evidence: str
 
@@ -68,14 +61,12 @@ VIEW: Final = np.dtype(
 )
 """Who owns a slot in one view, how many owners are named there, since when, after which time, and by which of `EVIDENCE`."""
 VIEW_COLUMNS: Final = Belief._fields
-OF_SLOTS: Final = ("slots", "valid_from_min_ns", "evidence")
-"""Those of them that memberships do not have."""
 
 
 def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of `DERIVED` from all beliefs (`VIEW_COLUMNS`), which come in one partition."""
     beliefs = [Belief(*row) for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-    rows = [*owner_rows(beliefs), *member_rows(beliefs)]
+    rows = owner_rows(beliefs)
     for start in range(0, len(rows), ROWS_PER_BATCH):
         yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=DERIVED)
 
@@ -234,7 +225,6 @@ class _Books:
             number, count, since_ns, min_ns, evidence = held[start].item()
             self.rows.append(
                 {
-                    "row_kind": OWNED,
                     "observer": observer,
                     "first_slot": int(slots[start]),
                     "last_slot": int(slots[end]),
@@ -252,29 +242,3 @@ class _Books:
 def _bound(min_ns: int) -> int | None:
     """A time that bounds a change; None for `NO_BOUND`."""
     return None if min_ns == NO_BOUND else min_ns
-
-
-def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
-    """Rows of silver/memberships: beliefs about one node that follow each other without a gap."""
-    rows: list[dict[str, Any]] = []
-    last: Belief | None = None
-    addresses: dict[tuple[str, int], None] = {}
-    for belief in sorted(beliefs, key=lambda belief: (belief.observer, belief.node_id, belief.valid_from_ns)):
-        address = (belief.ip, belief.port)
-        follows = (
-            last is not None
-            and (last.observer, last.node_id) == (belief.observer, belief.node_id)
-            and last.valid_to_ns == belief.valid_from_ns
-        )
-        if follows:
-            addresses[address] = None
-            rows[-1] |= {"ip": belief.ip or rows[-1]["ip"], "port": belief.port, "hostname": belief.hostname}
-            rows[-1] |= {"valid_to_ns": belief.valid_to_ns, "addresses": len(addresses)}
-        else:
-            addresses = {address: None}
-            rows.append(
-                {"row_kind": MEMBER, "addresses": 1}
-                | {name: value for name, value in belief._asdict().items() if name not in OF_SLOTS}
-            )
-        last = belief
-    return rows

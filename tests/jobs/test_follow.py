@@ -34,7 +34,7 @@ LATENESS = timedelta(seconds=12)
 TABLES = (
     history.BUS_MESSAGES, history.SLOT_BITMAPS, history.LOG_EVENTS, history.NODE_VIEWS, history.DISAGREEMENTS,
     history.FAILURE_REPORTS, history.VOTES, history.EPOCHS, history.EVENTS, history.SLOT_OWNERS, history.LINKS,
-    history.GAPS, history.MEMBERSHIPS, history.IGNORED_INPUTS, incidents.INCIDENTS, incidents.INCIDENT_STEPS,
+    history.GAPS, incidents.INCIDENTS, incidents.INCIDENT_STEPS,
     incidents.FINDINGS,
 )  # fmt: skip
 OF_RUNS = ("run_id", "settled_by")

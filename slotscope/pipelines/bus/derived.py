@@ -1,27 +1,25 @@
-"""Who owned what, and who was a member: from all beliefs of a snapshot to silver/slot_owners and silver/memberships."""
+"""Who owned what: from all views of a snapshot to silver/slot_owners."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from schemas.history import MEMBERSHIPS, NODE_VIEWS, SLOT_OWNERS
+from schemas.history import NODE_VIEWS, SLOT_OWNERS
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import Run
 from slotscope.runtime.storage.tables import Change
-from slotscope.transforms.history_frames import of_kind, with_times
-from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
+from slotscope.transforms.history_frames import with_times
+from slotscope.transforms.ownership import DERIVED, VIEW_COLUMNS, derive_task
 
 FEW_VIEWS = 5_000
 """Beliefs that the driver goes through itself, in a fraction of a second; more are for a task, as the driver has the incidents to find."""
 
 
-def write_derived(spark: SparkSession | None, run: Run) -> None:
-    """Write both tables by what *run* has written and kept of its snapshot: most of it stands there since earlier runs."""
-    derived = _derived(spark, run)
-    kinds = ((SLOT_OWNERS, OWNED), (MEMBERSHIPS, MEMBER))
-    tables.apply_changes((Change(with_times(of_kind(derived, kind), table), table) for table, kind in kinds), run)
+def write_owners(spark: SparkSession | None, run: Run) -> None:
+    """Write the owners by what *run* has written and kept of its snapshot: most of it stands there since earlier runs."""
+    tables.apply_change(Change(with_times(_derived(spark, run), SLOT_OWNERS), SLOT_OWNERS), run)
 
 
 def _derived(spark: SparkSession | None, run: Run) -> pa.Table:

@@ -36,7 +36,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.incidents import INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus.derived import write_derived
+from slotscope.pipelines.bus.derived import write_owners
 from slotscope.pipelines.bus.findings import check_figures, recent_since, write_gold
 from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
 from slotscope.pipelines.bus.inputs import Inputs
@@ -340,7 +340,7 @@ class HistoryReplay:
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
             tables.apply_changes(self._believed(found, facts, state), run)
-            derived = beside.submit(write_derived, self._spark, run)
+            derived = beside.submit(write_owners, self._spark, run)
             gold = write_gold(run, basis, headers.result(), self._recent_since(state))
             derived.result()
         run.append(history.NODE_VIEWS, gold.views)  # after the tables derived from views: these name no slots
@@ -397,7 +397,6 @@ class HistoryReplay:
             (history.VOTES, replayed.VOTE),
             (history.EPOCHS, replayed.EPOCH_RAISED),
             (history.EVENTS, replayed.EVENT),
-            (history.IGNORED_INPUTS, replayed.IGNORED),
         )
         for table, kind in kinds:
             if table is history.EVENTS and not facts["has_captures"]:

@@ -18,7 +18,6 @@ from cluster_core.replay.rows import (
     EpochRow,
     EventRow,
     FailureReportRow,
-    IgnoredRow,
     NodeViewRow,
     ReplayRow,
     VoteRow,
@@ -28,7 +27,7 @@ from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
 from slotscope.sources.bus.blobs import EvidenceReader, packed_table, unpacked_table
 from slotscope.sources.bus.captured import BELIEFS, blob_row
 
-VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
+VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, SAVED = range(7)
 """Kinds of rows of `REPLAYED`."""
 STATE_PHASE: Final = -1
 """The phase of a row that holds a state: it comes before all evidence."""
@@ -42,7 +41,6 @@ ROW_KINDS: Final[dict[type, int]] = {
     VoteRow: VOTE,
     EpochRow: EPOCH_RAISED,
     EventRow: EVENT,
-    IgnoredRow: IGNORED,
 }
 REPLAYED = pa.schema(
     [

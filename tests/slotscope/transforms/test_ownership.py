@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, derive_task
+from slotscope.transforms.ownership import DERIVED, derive_task
 from tests.builders.partial_rows import assert_rows, frame
 
 VIEWS = (
-    "observer string, node_id string, ip string, port int, hostname string, slots string, valid_from_ns bigint, valid_to_ns bigint,"
-    " cause string, message_id bigint, valid_from_min_ns bigint, evidence string"
+    "observer string, node_id string, slots string, valid_from_ns bigint, valid_to_ns bigint, valid_from_min_ns bigint,"
+    " evidence string"
 )
 OWNERS = (
     "observer string, first_slot int, last_slot int, owner string, owners int, valid_from_ns bigint, valid_to_ns bigint,"
     " valid_from_min_ns bigint, valid_to_min_ns bigint, evidence string"
 )
-MEMBERS = (
-    "observer string, node_id string, port int, addresses int, cause string, valid_from_ns bigint, valid_to_ns bigint"
-)
 
 
 def derived(spark, *beliefs):
-    """What is derived of beliefs: observer, node, port, slots, from, to, after which time, evidence."""
-    rows = [
-        (observer, node, "127.0.0.1", port, "", slots, *span, "c", None, *bound)
-        for observer, node, port, slots, *span, bound in beliefs
-    ]
+    """The owners by views: observer, node, slots, from, to, after which time, evidence."""
+    rows = [(*view, *bound) for *view, bound in beliefs]
     return frame(spark, VIEWS, *rows).mapInArrow(derive_task, spark_schema(DERIVED)).cache()
 
 
 def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -> None:
-    """Two polls show that slots 5 to 9 went from a to b: at 20 at the latest, after 15.  A node with two addresses is one member."""
+    """Two polls show that slots 5 to 9 went from a to b: at 20 at the latest, after 15."""
     found = derived(
         spark,
-        ("x", "a", 7000, "0-9", 10, 20, (None, "capture")),
-        ("x", "a", 7001, "0-4", 20, None, (15, "poll")),
-        ("x", "b", 7002, "5-9", 20, None, (15, "poll")),
+        ("x", "a", "0-9", 10, 20, (None, "capture")),
+        ("x", "a", "0-4", 20, None, (15, "poll")),
+        ("x", "b", "5-9", 20, None, (15, "poll")),
     )
 
     by_observer = [
@@ -42,26 +36,20 @@ def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -
         (5, 9, "a", 1, 10, 20, None, 15, "capture"),
         (5, 9, "b", 1, 20, None, 15, None, "poll"),
     ]
-    assert_rows(found.where(f"row_kind = {OWNED}"), OWNERS, *((who, *row) for who in ("x", "") for row in by_observer))
-    assert_rows(
-        found.where(f"row_kind = {MEMBER}"),
-        MEMBERS,
-        ("x", "a", 7001, 2, "c", 10, None),
-        ("x", "b", 7002, 1, "c", 20, None),
-    )
+    assert_rows(found, OWNERS, *((who, *row) for who in ("x", "") for row in by_observer))
 
 
 def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_any(spark) -> None:
     """If observers name two owners, none is agreed, and the row has their number."""
     found = derived(
         spark,
-        ("x", "a", 7000, "0-9", 10, None, (8, "poll")),
-        ("y", "a", 7000, "0-4", 12, None, (3, "log")),
-        ("y", "b", 7002, "5-9", 14, None, (3, "log")),
+        ("x", "a", "0-9", 10, None, (8, "poll")),
+        ("y", "a", "0-4", 12, None, (3, "log")),
+        ("y", "b", "5-9", 14, None, (3, "log")),
     )
 
     assert_rows(
-        found.where(f"row_kind = {OWNED} AND observer = ''"),
+        found.where("observer = ''"),
         OWNERS,
         ("", 0, 4, "a", 1, 10, None, 8, None, "poll"),
         ("", 5, 9, "a", 1, 10, 14, 8, 3, "poll"),
@@ -69,13 +57,5 @@ def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_a
     )
 
 
-def test_a_view_without_slots_derives_members_alone(spark) -> None:
-    found = derived(spark, ("x", "a", 7000, "", 10, 20, (None, "log")), ("x", "a", 7000, "", 30, None, (None, "log")))
-
-    assert_rows(found.where(f"row_kind = {OWNED}"), OWNERS)
-    assert_rows(
-        found.where(f"row_kind = {MEMBER}"),
-        MEMBERS,
-        ("x", "a", 7000, 1, "c", 10, 20),
-        ("x", "a", 7000, 1, "c", 30, None),
-    )
+def test_a_view_without_slots_has_no_owner(spark) -> None:
+    assert_rows(derived(spark, ("x", "a", "", 10, 20, (None, "log")), ("x", "a", "", 30, None, (None, "log"))), OWNERS)
