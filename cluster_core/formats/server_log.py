@@ -62,19 +62,14 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("report-removed", "Node", r" <peer> reported node <subject> is back online"),
     ("fail-decided", "Marking node", r" <subject> as failing \(quorum reached\)"),
     ("fail-learned", "FAIL message received from", r" <peer> about <subject>"),
-    ("fail-ignored", "Ignoring FAIL message from unknown node", r" <peer> about <subject>"),
     ("fail-cleared", "Clear FAIL state for node", r" <subject>: ?<rest>"),
     ("state-ok", "Cluster state changed: ok", ""),
     ("state-fail", "Cluster state changed: fail", ""),
-    ("state-reason", "Cluster is currently down:", r" <rest>"),
     # elections (R83 to R96)
     ("election-scheduled", "Start of election delayed for", r" (?P<detail>\d+ milliseconds \(.*\))"),
-    ("election-undelayed", "This is|Myself become", r" the best ranked replica"),
-    ("election-rank", "Replica|Slave|Failed primary", r" rank updated to (?P<detail>.*)"),
     ("election-started", "Starting a failover election for epoch", r" <epoch>"),
     ("election-reset", "Failover election in progress for epoch", r" <epoch>, but received <rest>"),
     ("election-stalled", "Currently unable to failover:", r" <rest>"),
-    ("election-votes", "Needed quorum:", r" (?P<detail>\d+\. Number of votes received so far: \d+)"),
     ("vote", "Failover auth granted to", r" <subject> for epoch <epoch>"),
     (
         "vote-refused",
@@ -89,7 +84,6 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("manual-failover-forced", "Forced failover", r" (?:user|<master>) request accepted"),
     ("manual-failover-mfstart", "Manual failover requested by", r" (?:replica|slave) <subject>"),
     ("manual-failover-paused", "Received replication offset for paused", r" <master> manual failover: <number>"),
-    ("manual-failover-ready", "All", r" <master> replication stream processed, manual failover can start"),
     ("manual-failover-timed-out", "Manual failover timed out", ""),
     ("takeover", "Taking over the", r" <master>"),
     # roles (R63 to R67, R103 to R105)
@@ -108,36 +102,20 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
         "I'm a sub-replica!|I'm a sub-slave!",
         r" Reconfiguring myself as a replica of (?:grandmaster )?<subject>(?: from <peer>)?",
     ),
-    ("replica-migration", "Migrating to orphaned", r" <master> <subject>"),
     ("emptied", "My last slot was migrated to node", r" <peer>"),
     ("replica-seen", "Node", r" <subject> is now a replica of node <peer>"),
     ("master-seen", "Reconfiguring node", r" <subject> as <master> for shard"),
-    ("demotion-seen", "Node", r" <subject> is no longer <master> of shard <rest>"),
-    ("shard-seen", "Node", r" <subject> is now part of shard (?P<detail><id>)"),
     (
         "failover-seen",
         "A failover occurred in shard",
         r" <id>; node <peer> (?:lost <number> slot\(s\) )?(?:and )?(?:failed over )?to node <subject> with a config epoch of <epoch>",
     ),
-    ("shard-joined", "Moving myself to a new shard", r" (?P<detail><id>)"),
-    ("stale-message", "Ignore stale message from", r" <subject><shard>; <rest>"),
     # epochs (R79 to R82)
     ("config-epoch", "configEpoch set to", r" <epoch> after successful (?P<detail>failover)"),
     ("config-epoch", "configEpoch set to", r" <epoch> via CLUSTER (?P<detail>SET-CONFIG-EPOCH|RESET HARD)"),
     ("config-epoch", "New configEpoch set to", r" <epoch>"),
-    ("slot-imported", "configEpoch|ConfigEpoch", r" updated after importing slot <number>"),
-    (
-        "epoch-collision",
-        "configEpoch collision|WARNING: configEpoch collision",
-        r" with node <subject>\. configEpoch set to <epoch>",
-    ),
     # slots (R69 to R78, R123 to R127)
     ("update-sent", "Node", r" <peer> has old slots configuration, sending an UPDATE message about <subject>"),
-    (
-        "update-received",
-        "Processing UPDATE message received from",
-        r" <peer><shard> about node <subject>.*new configEpoch <epoch>",
-    ),
     (
         "slots-moved",
         "Slot",
@@ -148,33 +126,14 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("slot-importing", "Importing slot", r" <number> from node <subject>"),
     ("slot-stable", "Marking slot", r" <number> stable"),
     ("slot-closed", "Slot", r" <number> is no longer being (?:migrated to|imported from) node <subject>"),
-    (
-        "slot-retargeted",
-        "Failover occurred in migration source.|Failover occurred in migration target.",
-        r" .*[sS]lot <number> .*node <subject>",
-    ),
-    ("slots-deleted", "Deleting keys in dirty slot", r" <number>"),
-    ("slot-migration", "Slot migration initiated|Slot migration {", r"<rest>"),
-    ("slot-migration", "New slot import job created:|Connecting slot migration", r" <rest>"),
-    ("slot-migration", "Beginning snapshot of slot migration|Pausing writes", r" <rest>"),
-    ("write-loss", "Write loss risk!", r" <rest>"),
     # membership and addresses (R49, R56 to R62)
     (
         "identity",
         "No cluster configuration found,|Node configuration loaded,|Node hard reset,",
         r" (?:now )?I'm <subject>",
     ),
-    ("meet-ordered", "Cluster meet", r" (?P<detail>\S+)"),
-    ("forget-ordered", "Cluster forget", r" <subject>"),
     ("reset-ordered", "Cluster reset (", ""),
-    ("handshake-completed", "Successfully completed handshake with", r" <subject>"),
-    ("handshake-completed", "Handshake with node", r" <subject> completed"),
-    ("node-renamed", "Renaming node", r" <peer> into <subject>"),
-    ("node-removed", "Deleting node", r" <subject> from cluster view"),
-    ("meet-sent", "Sending MEET packet to node", r" <subject> because there is no inbound link"),
-    ("address-updated", "Address updated for node", r" <subject>, now <rest>"),
     ("own-address", "IP address for this node updated to", r" <rest>"),
-    ("bad-bus-bytes", "Bad message length or signature received", ""),
     # process and replication (P5, P6)
     ("started", "Redis version=|Valkey version=", r"(?P<detail>[^,]+), .* just started"),
     ("listening", "Running mode=", r"(?P<detail>\w+, port=\d+)"),
@@ -187,27 +146,13 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("master-link-up", "Successful partial resynchronization with", r" <master>"),
     ("master-connecting", "Connecting to", r" (?:MASTER|PRIMARY) <rest>"),
     ("sync-asked", "Replica|Slave", r" (?P<detail>\S+) asks for synchronization"),
-    ("replica-link-lost", "Connection with replica", r" (?P<detail>\S+) lost"),
     ("resync-asked", "Trying a partial resynchronization (request", r" <id>:<number>\)"),
-    (
-        "resync-refused",
-        "Partial resynchronization not possible|Partial resynchronization not accepted|Unable to partial resync",
-        r":? ?<rest>",
-    ),
-    ("resync-served", "Partial resynchronization request from", r" (?P<detail>\S+) accepted"),
     ("full-resync", "Full resync from", r" <master>: (?P<detail><id>:\d+)"),
-    ("full-resync-served", "Full resync requested by", r" (?:replica|slave) <rest>"),
     ("data-flushed", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Flushing old data"),
     ("data-flushed", "RDB signature and version check passed. Flushing old data", ""),
     ("data-loaded", "Done loading RDB, keys loaded:", r" <number>"),
-    ("follow-ordered", "REPLICAOF", r" (?P<detail>\S+:\d+) enabled"),
-    ("replid-changed", "Setting secondary replication ID to", r" <id>, valid up to offset: <number>"),
 )
 """Kind, start of the text (alternatives separated by ``|``), and a pattern of the rest with ``<…>`` placeholders."""
-
-KINDS: Final = tuple(dict.fromkeys(EventKind(kind) for kind, _, _ in _MAP))
-"""All kinds."""
-
 
 STARTS: Final = tuple(dict.fromkeys(start for _, starts, _ in _MAP for start in starts.split("|")))
 """Starts of texts with an event."""
