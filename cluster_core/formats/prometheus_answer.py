@@ -31,19 +31,9 @@ METRICS: Final = {
     "uptime_in_seconds": "uptime_s",
     "start_time_seconds": "start_s",
     "cluster_state": "cluster_state",
-    "cluster_slots_assigned": "slots_assigned",
-    "cluster_slots_ok": "slots_ok",
-    "cluster_slots_pfail": "slots_pfail",
-    "cluster_slots_fail": "slots_fail",
-    "cluster_known_nodes": "known_nodes",
     "cluster_my_epoch": "my_epoch",
-    "cluster_current_epoch": "current_epoch",
-    "connected_slaves": "replicas",
-    "connected_replicas": "replicas",
-    "master_link_up": "link_up",
     "master_repl_offset": "master_offset",
     "slave_repl_offset": "replica_offset",
-    "loading_dump_file": "loading",
     "cluster_messages_sent_total": "messages_sent",
     "up": "up",
 }
@@ -68,29 +58,16 @@ class MetricSample(NamedTuple):
     master: str = ""
     version: str = ""
     server_run_id: str = ""
-    process_id: int | None = None
     uptime_s: int | None = None
     cluster_ok: bool | None = None
-    slots_assigned: int | None = None
-    slots_ok: int | None = None
-    slots_pfail: int | None = None
-    slots_fail: int | None = None
-    known_nodes: int | None = None
     my_epoch: int | None = None
-    current_epoch: int | None = None
-    replicas: int | None = None
-    link_up: bool | None = None
     master_offset: int | None = None
     replica_offset: int | None = None
-    loading: bool | None = None
     messages_sent: int | None = None
     keys: int | None = None
 
 
-_NUMBERS: Final = (
-    "uptime_s", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "known_nodes", "my_epoch", "current_epoch",
-    "replicas", "master_offset", "replica_offset", "messages_sent",
-)  # fmt: skip
+_NUMBERS: Final = ("uptime_s", "my_epoch", "master_offset", "replica_offset", "messages_sent")
 """Columns copied as numbers."""
 _KEYS: Final = re.compile(r"db\d{1,5}:keys=(\d{1,18})\b")
 """A database in INFO; empty databases are omitted."""
@@ -217,15 +194,7 @@ def _take(series: dict[str, Any], servers: dict[tuple[str, str], _Scrapes]) -> i
         if ts_ns is None or value is None:
             continue
         if name in LABELLED and (name != "instance_info" or value):
-            for label in (
-                "role",
-                "redis_version",
-                "valkey_version",
-                "run_id",
-                "process_id",
-                "master_host",
-                "master_port",
-            ):
+            for label in ("role", "redis_version", "valkey_version", "run_id", "master_host", "master_port"):
                 if label in labels:
                     scrapes.put(ts_ns, label, labels[label])
         if name in METRICS:
@@ -273,7 +242,7 @@ def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> Me
     def flag(name: str) -> bool | None:
         return None if (value := values.get(name)) is None else bool(value)
 
-    process_id, port = values.get("process_id", ""), values.get("master_port", "")
+    port = values.get("master_port", "")
     return MetricSample(
         min_ns,
         ts_ns,
@@ -283,10 +252,7 @@ def _sample(min_ns: int, ts_ns: int, address: str, values: dict[str, Any]) -> Me
         master=f"{values.get('master_host', '')}:{port}" if port.isdigit() else "",
         version=_version(values),
         server_run_id=values.get("run_id", ""),
-        process_id=int(process_id) if process_id.isdigit() and len(process_id) < 19 else None,
         cluster_ok=flag("cluster_state"),
-        link_up=flag("link_up"),
-        loading=flag("loading"),
         **{name: values.get(name) for name in _NUMBERS},
     )
 
@@ -308,13 +274,9 @@ def info_sample(fields: Mapping[str, str], ts_min_ns: int, ts_ns: int, address: 
         master=f"{fields.get('master_host', '')}:{port}" if port.isdecimal() else "",
         version=_version(fields),
         server_run_id=fields.get("run_id", "")[:40],
-        process_id=number("process_id"),
         uptime_s=number("uptime_in_seconds"),
         cluster_ok={"ok": True, "fail": False}.get(fields.get("cluster_state", "")),
-        link_up={"up": True, "down": False}.get(fields.get("master_link_status", "")),
-        replicas=number("connected_slaves"),
         master_offset=number("master_repl_offset") if role == "master" else None,
-        loading={"0": False, "1": True}.get(fields.get("loading", "")),
         messages_sent=number("cluster_stats_messages_sent"),
         keys=sum(int(match[1]) for match in keys) if keys or fields.keys() >= _WHOLE else None,
     )

@@ -98,34 +98,28 @@ def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | No
 
 @dataclass(slots=True)
 class MetricRows:
-    """Rows of bronze/metric_samples, numbered across runs; *reached_ns*: last scrape with a role, by server."""
+    """Rows of bronze/metric_samples, numbered across runs."""
 
     before: int = 0
     first_ns: int = 0
     last_ns: int = 0
-    reached_ns: dict[str, int] = field(default_factory=dict)
     scrapes: int = 0
     fresh: int = 0
 
     def kept(self) -> tuple[Any, ...]:
         """Return the state for the next run."""
-        return self.before + self.fresh, self.first_ns, self.last_ns, self.reached_ns, self.scrapes
+        return self.before + self.fresh, self.first_ns, self.last_ns, self.scrapes
 
     def of(self, samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
         """Yield the rows of new *samples*, which are in order of server and time."""
         self.scrapes += len(samples)
-        before_ns: dict[MetricSample, int | None] = {}
-        for sample in samples:
-            before_ns[sample] = self.reached_ns.get(sample.address)
-            if sample.role:
-                self.reached_ns[sample.address] = sample.ts_min_ns
         self.first_ns = min(filter(None, (self.first_ns, *(one.ts_ns for one in samples))), default=0)
         self.last_ns = max([self.last_ns, *(one.ts_ns for one in samples)])
         for sample in without_repeats(samples):
             self.fresh += 1
             row = {name: value for name, value in sample._asdict().items() if name != "ts_ns"}
             line = self.before + self.fresh
-            yield {"line": line, **times("ts", sample.ts_ns), "from_ns": before_ns[sample], **row}
+            yield {"line": line, **times("ts", sample.ts_ns), **row}
 
 
 def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:
