@@ -6,7 +6,7 @@ what all observers agree on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -25,11 +25,10 @@ NOBODY: Final = -1
 NO_ACCORD: Final = -2
 NO_BOUND: Final = -1
 EVIDENCE: Final = tuple(map(str, Source))
-ROWS_PER_BATCH: Final = 20_000
 TEXTS_CACHED: Final = 1 << 10
 """All observers name the same slots of a node; 32 kB at most each."""
 
-DERIVED = pa.schema(side_by_side((OwnerRow,)))
+OWNERS = pa.schema(side_by_side((OwnerRow,)))
 
 
 class Belief(NamedTuple):
@@ -63,12 +62,10 @@ VIEW: Final = np.dtype(
 VIEW_COLUMNS: Final = Belief._fields
 
 
-def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of `DERIVED` from all beliefs (`VIEW_COLUMNS`), which come in one partition."""
-    beliefs = [Belief(*row) for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-    rows = owner_rows(beliefs)
-    for start in range(0, len(rows), ROWS_PER_BATCH):
-        yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=DERIVED)
+def find_owners(views: pa.Table) -> pa.Table:
+    """Return the columns of silver/slot_owners by all views (`VIEW_COLUMNS`)."""
+    beliefs = [Belief(*row) for row in zip(*(column.to_pylist() for column in views.columns), strict=True)]
+    return pa.Table.from_pylist(owner_rows(beliefs), schema=OWNERS)
 
 
 def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:

@@ -36,7 +36,6 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.incidents import INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus.derived import write_owners
 from slotscope.pipelines.bus.findings import check_figures, recent_since, write_gold
 from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
 from slotscope.pipelines.bus.inputs import Inputs
@@ -73,6 +72,7 @@ from slotscope.transforms.history_frames import (
     unpacked,
     with_times,
 )
+from slotscope.transforms.ownership import VIEW_COLUMNS, find_owners
 
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import HistoryOptions
@@ -340,7 +340,7 @@ class HistoryReplay:
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
             tables.apply_changes(self._believed(found, facts, state), run)
-            derived = beside.submit(write_owners, self._spark, run)
+            derived = beside.submit(self._write_owners)
             gold = write_gold(run, basis, headers.result(), self._recent_since(state))
             derived.result()
         run.append(history.NODE_VIEWS, gold.views)  # after the tables derived from views: these name no slots
@@ -367,6 +367,14 @@ class HistoryReplay:
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)
         return outcome
+
+    def _write_owners(self) -> None:
+        """Write silver/slot_owners by all views of the snapshot: most of them stand there since earlier runs."""
+        run = self._run
+        views = run.query(
+            f"SELECT {', '.join(VIEW_COLUMNS)} FROM node_views ORDER BY valid_from_ns", history.NODE_VIEWS
+        )
+        tables.apply_change(Change(with_times(find_owners(views), history.SLOT_OWNERS), history.SLOT_OWNERS), run)
 
     def _seen(self, read: _Read, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
         """The tables of the captures; messages that *state* has not settled are replaced."""
