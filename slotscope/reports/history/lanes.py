@@ -33,7 +33,6 @@ class Room(NamedTuple):
     story_steps: int = 400
     lanes: int = 300
     lane_spans: int = 200
-    lane_changes: int = 60
     lane_marks: int = 100
 
     def half(self) -> Room:
@@ -80,8 +79,6 @@ class Drawn(NamedTuple):
     roles: Sequence[Bar]
     healths: Sequence[Bar]
     marks: Sequence[Mark]
-    changes: Sequence[tuple[int, str]]
-    change_count: int
     words: str
     part: bool
 
@@ -143,7 +140,6 @@ def _drawn(
 ) -> Drawn:
     now = role_words(lane.roles[-1], names) if lane.roles else "not heard"
     health = lane.healths[-1].health if lane.healths else "fine"
-    changes = _changes(lane, report, names)
     failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
     words = (
         f"{lane.node.name}: {len(lane.roles)} roles and epochs, at the end"
@@ -157,8 +153,6 @@ def _drawn(
         [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
         [_health_bar(span, report) for span in lane.healths[: room.lane_spans] if span.health != "fine"],
         marks.get(lane.node.node_id, [])[: room.lane_marks],
-        changes[: room.lane_changes],
-        len(changes),
         text.printable(words, 300),
         part,
     )
@@ -181,16 +175,3 @@ def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
 
 def _health_bar(span: HealthSpan, report: HistoryReport) -> Bar:
     return bar_of(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
-
-
-def _changes(lane: Lane, report: HistoryReport, names: Names) -> list[tuple[int, str]]:
-    """Everything that a lane draws, in words and in order of time."""
-    told = [(max(span.from_ns, report.first_ns), role_words(span, names)) for span in lane.roles]
-    told += [
-        (span.from_ns, f"{span.health} in the view of {text.plural(span.observers, 'other node')}")
-        if span.health != "fine"
-        else (span.from_ns, "trusted by all others")
-        for at, span in enumerate(lane.healths)
-        if at or span.health != "fine"
-    ]
-    return sorted(told)
