@@ -69,13 +69,5 @@ class PlanError(ClusterCoreError):
     """A rebalancing request that cannot be planned, with the reason."""
 
 
-class NoRoomError(PlanError):
-    """All data of *resource* exceeds the capacity of the masters that may hold it."""
-
-    def __init__(self, reason: str, *, resource: str) -> None:
-        super().__init__(reason)
-        self.resource = resource
-
-
 def _rebuild(kind: type[DecodeError], reason: str, offset: int, source: str) -> DecodeError:
     return kind(reason, offset=offset, source=source)

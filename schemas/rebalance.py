@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from cluster_core.rebalance.audit import Finding
 from cluster_core.rebalance.table_rows import (
     CurveRow,
     HeavyRow,
     LoadRow,
     MoveRow,
-    PlanAuditRow,
     PlanStepRow,
     SlotRow,
 )
@@ -38,10 +38,6 @@ PLAN_ID = required("plan_id", TEXT, "digest of the plan and its inputs")
 
 def _plan_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...]) -> Table:
     return Table(name, about, pa.schema([PLAN_ID, CLUSTER, RUN_ID, *columns, PARTIAL]), ("plan_id", *key))
-
-
-def _optional_by_resource(name: str, about: str) -> pa.Field:
-    return optional(name, by_name(DOUBLE), f"{about}, by resource")
 
 
 def _by_resource(name: str, about: str) -> pa.Field:
@@ -78,7 +74,11 @@ REBALANCE_PLANS = Table(
                 "allowed share of bytes above the bound for fewer slot ranges",
             ),
             required("batches", INTEGER, "batches"),
-            required("estimated_s", DOUBLE, "estimated duration, s, by the model in the document"),
+            required(
+                "estimated_s",
+                DOUBLE,
+                "estimated duration, s: key by key, or by migrations of the servers where a live cluster has them",
+            ),
             required("state_hash", TEXT, "digest of owners and config epochs at planning"),
             required("bad_records", LONG, "unreadable records of its inputs"),
             required("document", TEXT, "JSON for checking and execution"),
@@ -135,7 +135,14 @@ PLAN_STEPS = Table(
 PLAN_AUDITS = Table(
     "gold/plan_audits",
     "Audits by aspect and resource; a new audit of the same plan and source replaces the old one.",
-    pa.schema(fields_of(PlanAuditRow)),
+    pa.schema(
+        [
+            required("plan_id", TEXT, "the audited plan"),
+            required("source", TEXT, "what was measured: cluster HOST:PORT"),
+            required("audited_at", TIME, "when, UTC"),
+            *fields_of(Finding),
+        ]
+    ),
     key=("plan_id", "source", "aspect", "resource"),
     of_runs=False,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.refusals import name_of
@@ -25,21 +26,19 @@ STANDARD_ERRORS = 1.96
 DETAILS_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One aspect.  *kept* is None if unknown or not compared; *allowed* is the most that *measured* may be.
+class Finding(NamedTuple):
+    """One aspect of an audit."""
 
-    *error* is half of the 95 % interval of *measured*; None where nothing was estimated.
-    """
-
-    aspect: str
-    resource: str
-    promised: float | None
-    measured: float | None
-    allowed: float | None
-    kept: bool | None
-    detail: str
-    error: float | None = None
+    aspect: Annotated[str, "owners, open slots, keys left behind or load"]
+    resource: Annotated[str, "resource of a load; empty for counts"]
+    promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
+    measured: Annotated[float | None, "the same as measured; null if it could not be"]
+    allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]
+    kept: Annotated[bool | None, "whether the promise was kept; null if that is unknown or nothing can be compared"]
+    detail: Annotated[str, "how it was measured, what is wrong or why it was not compared"]
+    error: Annotated[
+        float | None, "by how much measured may be off in 95 of 100 cases; null where nothing was estimated"
+    ] = None
 
     @property
     def is_unknown(self) -> bool:

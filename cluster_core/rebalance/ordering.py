@@ -71,27 +71,17 @@ class TimeModel:
     slot_s: float
     bytes_per_s: float
 
-    def job_seconds(self, job: Job, bytes_at: int = 0) -> float:
+    def seconds(self, job: Job, bytes_at: int) -> float:
         """Return the seconds of one job; *bytes_at* is the place of bytes among the loads."""
         return self.job_s + len(job.slots) * self.slot_s + job.loads[bytes_at] / self.bytes_per_s
 
-    def batch_seconds(self, batch: Batch, bytes_at: int = 0) -> float:
-        """Return the seconds of a batch: jobs of one source run one after another, so do those into one target."""
-        busy: dict[tuple[str, str], float] = {}
-        for job in batch.jobs:
-            for end in (("source", job.source), ("target", job.target)):
-                busy[end] = busy.get(end, 0.0) + self.job_seconds(job, bytes_at)
-        return max(busy.values(), default=0.0)
 
-
-def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: int = 1) -> Order:
-    """Return *moves* as batches: at most *jobs_max* jobs a source and a target.
+def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
+    """Return *moves* as batches: at most one job a source and a target.
 
     Masters above a limit go first, then those with the largest excess, then small jobs; a job is cut where room ends.  Nothing moves into
     a master while it is above a limit.  Raises PlanError for a node that *rooms* lacks.
     """
-    if jobs_max < 1:
-        raise PlanError(f"at least one job must run at a time, not {jobs_max}")
     pairs: dict[tuple[str, str], list[Move]] = {}
     for move in moves:
         for node in (move.source, move.target):
@@ -101,7 +91,7 @@ def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: i
     state = _State({node: list(room.held) for node, room in rooms.items()}, {n: r.slots for n, r in rooms.items()})
     batches: list[Batch] = []
     while pairs:
-        jobs = _fill(pairs, rooms, state, jobs_max)
+        jobs = _fill(pairs, rooms, state)
         if not jobs or len(batches) >= BATCHES_MAX:
             return Order(batches, [move for waiting in pairs.values() for move in waiting])
         batches.append(Batch(len(batches) + 1, tuple(jobs)))
@@ -124,24 +114,19 @@ class _State:
         self.slots[job.target] += len(job.slots)
 
 
-def _fill(
-    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State, jobs_max: int
-) -> list[Job]:  # fmt: skip
+def _fill(pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State) -> list[Job]:
     """Take what may run together out of *pairs*."""
-    starts: dict[str, int] = {}
-    ends: dict[str, int] = {}
-    coming: dict[str, list[float]] = {}
-    leaving: dict[str, int] = {}
+    busy: set[str] = set()
     jobs = []
     sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}
     for pair in sorted(pairs, key=lambda p: (not rooms[p[0]].full, -rooms[p[0]].excess, sizes[p], p)):
         source, target = pair
-        if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max or source in ends or target in starts:
+        if source in busy or target in busy:
             continue
-        extra = coming.setdefault(target, [0.0] * len(rooms[target].held))
+        extra = [0.0] * len(rooms[target].held)
         taken: list[Move] = []
         for move in pairs[pair]:
-            spare = state.slots[source] - leaving.get(source, 0) - len(taken) > 1
+            spare = state.slots[source] - len(taken) > 1
             full = any(
                 state.held[target][r] + extra[r] + move.loads[r] > limit for r, limit in rooms[target].limits.items()
             )
@@ -152,9 +137,7 @@ def _fill(
                 extra[r] += load
         if not taken:
             continue
-        for where, key in ((starts, source), (ends, target)):
-            where[key] = where.get(key, 0) + 1
-        leaving[source] = leaving.get(source, 0) + len(taken)
+        busy |= {source, target}
         sums = tuple(sum(move.loads[r] for move in taken) for r in range(len(taken[0].loads)))
         jobs.append(Job(source, target, tuple(sorted(move.slot for move in taken)), sums))
         gone = {move.slot for move in taken}

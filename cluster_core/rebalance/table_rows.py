@@ -100,21 +100,3 @@ class PlanStepRow(NamedTuple):
     keys: Annotated[int | None, "keys that were sent, if counted"]
     seconds: Annotated[float | None, "how long it took"]
     path: Annotated[str | None, "where a run started: setslot, migrateslots or migration import"] = None
-
-
-class PlanAuditRow(NamedTuple):
-    """One aspect of an audit."""
-
-    plan_id: Annotated[str, "the plan that is audited"]
-    source: Annotated[str, "what was measured: cluster HOST:PORT"]
-    audited_at: Annotated[datetime, "when, UTC"]
-    aspect: Annotated[str, "owners, open slots, keys left behind or load"]
-    resource: Annotated[str, "resource of a load; empty for counts"]
-    promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
-    measured: Annotated[float | None, "the same as measured; null if it could not be"]
-    allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]
-    kept: Annotated[bool | None, "whether the promise was kept; null if that is unknown or nothing can be compared"]
-    detail: Annotated[str, "how it was measured, what is wrong or why it was not compared"]
-    error: Annotated[
-        float | None, "by how much measured may be off in 95 of 100 cases; null where nothing was estimated"
-    ] = None

@@ -16,15 +16,10 @@ ASKED: Final = ("maxmemory", "used_memory", "maxmemory_policy")
 
 
 class MemoryLimits(NamedTuple):
-    """By master: *capacity* in bytes of its slots' data; *evicting* are policies of those that stay within maxmemory by evicting keys.
-
-    *used* and *maxmemory* are sums over the masters that have a capacity.
-    """
+    """By master: *capacity* in bytes of its slots' data; *evicting* are policies of those that stay within maxmemory by evicting keys."""
 
     capacity: Mapping[str, int]
     evicting: Mapping[str, str]
-    used: int = 0
-    maxmemory: int = 0
 
 
 def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, float]) -> MemoryLimits:
@@ -35,7 +30,6 @@ def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, flo
     """
     capacity: dict[str, int] = {}
     evicting: dict[str, str] = {}
-    sums = [0, 0]
     for node, info in infos.items():
         checkup = Checkup(node, info=info)
         limit, used = checkup.number("maxmemory"), checkup.number("used_memory")
@@ -46,5 +40,4 @@ def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, flo
             evicting[node] = policy
         else:
             capacity[node] = max(1, round(held.get(node, 0) + HEADROOM * limit - used))
-            sums = [sums[0] + used, sums[1] + limit]
-    return MemoryLimits(capacity, evicting, *sums)
+    return MemoryLimits(capacity, evicting)

@@ -179,7 +179,6 @@ def snapshot_root(tmp_path_factory):
         (["--placement", "replica.toml"], "line 2: 10.0.0.4:7000 is a replica of"),
         (["--placement", "unknown.toml"], "line 2: 10.9.9.9:1 is not in the cluster"),
         (["--placement", "all.toml"], "no master is left"),
-        (["--jobs", "0"], "at least one job"),
         (["--gain-min", "-1"], "gain_min must not be negative"),
         (["--combine", "median"], "combine"),
     ],

@@ -159,18 +159,17 @@ def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsy
 
 
 def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypatch):
-    """From a file and from the environment; not in the journal, not on any stream, also when it is wrong."""
+    """From the environment; not in the journal, not on any stream, also when it is wrong."""
     before = owners_of(valkey.masters[0])
     store_moves(tmp_path, valkey, [(n, 0, 1) for n in range(20)])
     secret = "hush-hush-42"
     for node in valkey.nodes:
         allowed = ("cluster", "info", "migrate", "restore", "restore-asking", "asking", "select", "auth")
         node.call("ACL", "SETUSER", "mover", "on", f">{secret}", *(f"+{name}" for name in allowed), "~*")
-    (tmp_path / "password").write_text(secret + "\n")
     words = ("--user", "mover", "--path", "setslot", "--apply")
 
-    assert slotscope(tmp_path, valkey, *words, "--password-file", tmp_path / "password") == OK
     monkeypatch.setenv("MOVER", secret)
+    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == OK
     assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER", "--rollback") == OK
     monkeypatch.setenv("MOVER", secret + "x")
     assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == BAD_INPUT

@@ -14,8 +14,8 @@ JOB_TIMES = TimeModel(job_s=0.11, slot_s=0.0, bytes_per_s=90e6)
 """Jobs of the servers; measured on loopback, as is `BY_HAND_TIMES`."""
 BY_HAND_TIMES = TimeModel(job_s=0.0, slot_s=0.003, bytes_per_s=40e6)
 """Key by key, with 3 to 6 masters."""
-WAVE_S = 0.1
-"""Journal rows, and reading the state of all masters, for each group of jobs that run at the same time."""
+START_S = 0.1
+"""Journal rows, and reading the state of all masters, for each batch."""
 
 
 class Path(Enum):
@@ -46,26 +46,21 @@ def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None
     return batches
 
 
-def waves(jobs: Sequence[Job], *, once: bool = False) -> list[list[Job]]:
-    """Return *jobs* in groups that may run at the same time: no master both gives and takes, or with *once* takes part twice.
+def waves(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Return *jobs* in groups that may run at the same time: no master both gives and takes.
 
     A master that takes a slot raises its config epoch. If it has just given away another slot and not heard of the new owner, its old
-    claim would win, and the new owner would delete the keys. A Redis 8.4 server runs one migration at a time (*once*).
+    claim would win, and the new owner would delete the keys.
     """
-    groups: list[tuple[list[Job], set[str], set[str]]] = []
+    groups: list[list[Job]] = []
     for job in jobs:
-        for entry in groups:
-            clash = job.source in entry[2] or job.target in entry[1]
-            if not clash and not (once and (job.source in entry[1] or job.target in entry[2])):
+        for group in groups:
+            if not any(job.source == other.target or job.target == other.source for other in group):
+                group.append(job)
                 break
         else:
-            entry = ([], set(), set())
-            groups.append(entry)
-        group, givers, takers = entry
-        group.append(job)
-        givers.add(job.source)
-        takers.add(job.target)
-    return [group for group, _, _ in groups]
+            groups.append([job])
+    return groups
 
 
 def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
@@ -81,15 +76,13 @@ def moves_by_slot(stored: StoredPlan) -> Mapping[int, tuple[str, str]]:
 def seconds_of(
     stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
 ) -> list[float]:
-    """Return the estimated seconds of each batch: those of its `waves`, one after another, not faster than allowed."""
+    """Return the estimated seconds of each batch, not faster than allowed."""
     model = BY_HAND_TIMES if path is Path.LEGACY else JOB_TIMES
-    at, once = list(stored.problem.loads).index(stored.problem.cost), path is Path.REDIS_IMPORT
+    at = list(stored.problem.loads).index(stored.problem.cost)
     found = []
     for batch in batches:
-        groups = waves(batch.jobs, once=once)
-        seconds = sum(WAVE_S + model.batch_seconds(Batch(batch.number, tuple(jobs)), at) for jobs in groups)
         least = sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max if bytes_per_s_max else 0.0
-        found.append(max(seconds, least))
+        found.append(max(START_S + max(model.seconds(job, at) for job in batch.jobs), least))
     return found
 
 

@@ -7,14 +7,13 @@ they have a limited length (1000 and 32 by default).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
 from cluster_core.rebalance.execution.effects import Answered, Clock, Refused, Send, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.refusals import is_ours
-from cluster_core.rebalance.execution.remaining import Path, commands_of, ends_of, waves
+from cluster_core.rebalance.execution.remaining import Path, commands_of, ends_of
 from cluster_core.rebalance.execution.run_state import (
     LOOK_PAUSE_S,
     LOOK_PAUSE_S_MAX,
@@ -41,14 +40,13 @@ GONE_S = 5.0
 
 def run_batch(run: Run, batch: Batch) -> Steps[bool]:
     """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts`."""
-    later: Sequence[Job]
-    for later in waves(batch.jobs, once=run.start.path is Path.REDIS_IMPORT):
-        while later:
-            piece, later = cut(later, run.pace.piece_bytes, sizes_of(run.start.stored))
-            begun_s = yield Clock()
-            if not (yield from _run_piece(run, Batch(batch.number, tuple(piece)))):
-                return False
-            yield from run.breathe([slot for job in piece for slot in job.slots], begun_s)
+    later: Sequence[Job] = batch.jobs
+    while later:
+        piece, later = cut(later, run.pace.piece_bytes, sizes_of(run.start.stored))
+        begun_s = yield Clock()
+        if not (yield from _run_piece(run, Batch(batch.number, tuple(piece)))):
+            return False
+        yield from run.breathe([slot for job in piece for slot in job.slots], begun_s)
     return True
 
 
@@ -79,35 +77,24 @@ def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:
     begun_s = yield Clock()
     commands = commands_of(batch, run.start.path)
     replies = yield from run.ask(commands)
-    refused = {
-        command.node: reply.text for command, reply in zip(commands, replies, strict=True) if isinstance(reply, Refused)
-    }
-    tasks = {
-        command.node: str(_text(reply.value))
-        for command, reply in zip(commands, replies, strict=True)
-        if isinstance(reply, Answered)
-    }
-    watch = _Watch(
-        batch, known, begun_s, {job: refused[_asked(run, job)] for job in batch.jobs if _asked(run, job) in refused}
-    )
-    yield from _wait(run, watch)
-    now_s = yield Clock()
+    answers = {command.node: reply for command, reply in zip(commands, replies, strict=True)}
+    refused = {job: reply.text for job in batch.jobs if isinstance(reply := answers[_asked(run, job)], Refused)}
+    ends = yield from _wait(run, batch, known, refused)
+    seconds = (yield Clock()) - begun_s
     rows, failed = [], []
     for job in batch.jobs:
-        why = watch.failed.get(job)
-        outcome = StepKind.DONE if why is None else StepKind.FAILED
-        detail = why or (
-            f"task {tasks[job.target]}" if run.start.path is Path.REDIS_IMPORT and job.target in tasks else ""
-        )
-        slots = str(SlotSet(job.slots))
-        rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, now_s - begun_s))
-        if why is None:
-            run.moved += len(job.slots)
-        else:
+        why, reply = ends[job], answers[_asked(run, job)]
+        is_task = run.start.path is Path.REDIS_IMPORT
+        detail = why or (f"task {_text(reply.value)}" if is_task and isinstance(reply, Answered) else "")
+        outcome, slots = StepKind.FAILED if why else StepKind.DONE, str(SlotSet(job.slots))
+        rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, seconds))
+        if why:
             failed.append(job)
+        else:
+            run.moved += len(job.slots)
     yield from run.note(*rows)
     yield from run.tell(f"batch {batch.number}: {len(batch.jobs) - len(failed)} of {len(batch.jobs)} jobs done")
-    first = next((f"{run.name(job.source)} to {run.name(job.target)}: {watch.failed[job]}" for job in failed), "")
+    first = next((f"{run.name(job.source)} to {run.name(job.target)}: {ends[job]}" for job in failed), "")
     return failed, first
 
 
@@ -120,80 +107,64 @@ def _asked(run: Run, job: Job) -> str:
     return job.source if run.start.path is Path.VALKEY_JOBS else job.target
 
 
-@dataclass(slots=True)
-class _Watch:
-    """The jobs of a batch: done, failed with the reason, missing from all lists since."""
+def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Steps[dict[Job, str]]:
+    """Wait until every job has ended; return *ends* with the reason of each failure, empty for a job that moved its slots.
 
-    batch: Batch
-    known: set[str]
-    begun_s: float
-    failed: dict[Job, str] = field(default_factory=dict)
-    done: dict[Job, None] = field(default_factory=dict)
-    gone_s: dict[Job, float] = field(default_factory=dict)
-    cancelled_s: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def open(self) -> list[Job]:
-        """Jobs without a known end."""
-        return [job for job in self.batch.jobs if job not in self.done and job not in self.failed]
-
-
-def _wait(run: Run, watch: _Watch) -> Steps[None]:
-    """Wait until every job has ended; cancel those that reach the time limit.
-
-    After a command without reply the servers' lists show whether its jobs started.
+    After a command without reply the servers' lists, without the *known* entries, show whether its jobs started.  Jobs that reach the time
+    limit are cancelled.
     """
+    begun_s = yield Clock()
     pause_s = LOOK_PAUSE_S
-    ends = tuple(ends_of([watch.batch]))
-    while watch.open:
-        sight = yield from run.look(ends)
+    gone_s: dict[Job, float] = {}
+    cancelled_s: dict[str, float] = {}
+    nodes = tuple(ends_of([batch]))
+    while len(ends) < len(batch.jobs):
+        sight = yield from run.look(nodes)
         now_s = yield Clock()
-        late = now_s - watch.begun_s > run.settings.job_timeout_s
-        for job in watch.open:
-            _judge(run, watch, job, sight, now_s)
-        for job in watch.open:
-            seen = _find_job(run, job, sight, watch.known)
-            hopeless = seen is not None and seen.state == "failed" and (seen.retries or 0) >= RETRIES_MAX
-            if (late or hopeless) and _asked(run, job) not in watch.cancelled_s:
-                watch.cancelled_s[_asked(run, job)] = now_s
-                yield from run.ask([Send(_asked(run, job), CANCEL[run.start.path])])
-        for job in watch.open:
-            if now_s - watch.cancelled_s.get(_asked(run, job), now_s) > run.settings.patience_s:
-                raise StuckError(f"{run.name(_asked(run, job))} continues a migration after a cancel")
-        if watch.open:
-            seen_jobs = [_find_job(run, job, sight, watch.known) for job in watch.open]
-            states = ", ".join(dict.fromkeys(job.state for job in seen_jobs if job is not None)) or "begun"
-            count = f"{len(watch.open)} of {len(watch.batch.jobs)} jobs"
-            yield from run.tell(f"batch {watch.batch.number}: {count} run for {now_s - watch.begun_s:.0f} s ({states})")
+        states: dict[str, None] = {}
+        for job in batch.jobs:
+            if job in ends:
+                continue
+            entries = list(_find_jobs(run, job, sight, known))
+            seen = entries[0] if entries else None
+            if seen is not None:
+                gone_s.pop(job, None)
+            if has_moved(job, sight):
+                ends[job] = ""
+            elif seen is None and now_s - gone_s.setdefault(job, now_s) > GONE_S:
+                ends[job] = f"no server lists the migration (a restart?), slots are still at {run.name(job.source)}"
+            elif seen is not None and not seen.is_active and seen.state in FAILED_STATES:
+                messages = [one.message for one in entries if one.message and not one.message.startswith(LOST)]
+                ends[job] = messages[0] if messages else seen.message or seen.state
+            else:
+                states[seen.state if seen is not None else "begun"] = None
+                hopeless = seen is not None and seen.state == "failed" and (seen.retries or 0) >= RETRIES_MAX
+                yield from _cancel(
+                    run, job, cancelled_s, now_s, hopeless or now_s - begun_s > run.settings.job_timeout_s
+                )
+        if states:
+            count = f"{len(batch.jobs) - len(ends)} of {len(batch.jobs)} jobs"
+            words = f"{count} run for {now_s - begun_s:.0f} s ({', '.join(states)})"
+            yield from run.tell(f"batch {batch.number}: {words}")
             yield Wait(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
+    return ends
 
 
-def _judge(run: Run, watch: _Watch, job: Job, sight: ClusterSight, now_s: float) -> None:
-    """Record *job* as done or failed if it has ended."""
-    if has_moved(job, sight):
-        watch.done[job] = None
-        return
-    seen = _find_job(run, job, sight, watch.known)
-    if seen is not None and not seen.is_active and seen.state in FAILED_STATES:
-        words = [one.message for one in _find_jobs(run, job, sight, watch.known) if one.message]
-        watch.failed[job] = next((text for text in words if not text.startswith(LOST)), seen.message or seen.state)
-    elif seen is None:
-        since_s = watch.gone_s.setdefault(job, now_s)
-        if now_s - since_s > GONE_S:
-            watch.failed[job] = f"no server lists the migration (a restart?), slots are still at {run.name(job.source)}"
-    else:
-        watch.gone_s.pop(job, None)
+def _cancel(run: Run, job: Job, cancelled_s: dict[str, float], now_s: float, is_due: bool) -> Steps[None]:
+    """Cancel the migrations of the node that runs *job* once; StuckError if they continue after that."""
+    node = _asked(run, job)
+    if is_due and node not in cancelled_s:
+        cancelled_s[node] = now_s
+        yield from run.ask([Send(node, CANCEL[run.start.path])])
+    if now_s - cancelled_s.get(node, now_s) > run.settings.patience_s:
+        raise StuckError(f"{run.name(node)} continues a migration after a cancel")
 
 
 def has_moved(job: Job, sight: ClusterSight) -> bool:
     """Return whether the target claims all slots of *job* and the source none."""
     slots = SlotSet(job.slots)
     return slots.issubset(sight.nodes[job.target].own) and slots.isdisjoint(sight.nodes[job.source].own)
-
-
-def _find_job(run: Run, job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
-    return next(_find_jobs(run, job, sight, known), None)
 
 
 def _find_jobs(run: Run, job: Job, sight: ClusterSight, known: set[str]) -> Iterator[JobSight]:

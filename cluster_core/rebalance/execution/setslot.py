@@ -76,24 +76,20 @@ class SlotMove:
 
 def run_batch(run: Run, batch: Batch) -> Steps[bool]:
     """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts` without progress."""
-    for jobs in waves(batch.jobs):
-        left = Batch(batch.number, tuple(jobs))
-        attempt = 0
-        while not run.stop and (failure := (yield from _run_groups(run, left))) is not None and not run.stop:
-            attempt += 1
-            if attempt == run.settings.attempts:
-                raise StuckError(failure)
-            yield from run.rest(attempt)
-            yield from mend(run, (yield from run.look_when_ok()))
-            before, left = left, _rest(left, (yield from run.look()))
-            if _slots(left) < _slots(before):
-                attempt = 0
-        if run.stop:
-            break
-    if run.stop:
-        yield from mend(run, (yield from run.look()))
-        return not _rest(batch, (yield from run.look())).jobs
-    return True
+    left, attempt = batch, 0
+    while not run.stop and (failure := (yield from _run_groups(run, left))) is not None and not run.stop:
+        attempt += 1
+        if attempt == run.settings.attempts:
+            raise StuckError(failure)
+        yield from run.rest(attempt)
+        yield from mend(run, (yield from run.look_when_ok()))
+        before, left = left, _rest(left, (yield from run.look()))
+        if _slots(left) < _slots(before):
+            attempt = 0
+    if not run.stop:
+        return True
+    yield from mend(run, (yield from run.look()))
+    return not _rest(batch, (yield from run.look())).jobs
 
 
 def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, cast
 
-from cluster_core.errors import NoRoomError, PlanError
+from cluster_core.errors import PlanError
 
 Number = int | float | Fraction
 
@@ -280,6 +280,6 @@ def _check_capacity(scaled: Scaled) -> None:
         data = sum(load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded)
         if room < data:
             part = scaled.units[r]
-            raise NoRoomError(
-                f"impossible: the data is {data // part:,} {name}, all capacity is {room // part:,}", resource=name
+            raise PlanError(
+                f"impossible: the data is {data // part:,} {name}, all capacity is {room // part:,}; raise capacities or add masters"
             )

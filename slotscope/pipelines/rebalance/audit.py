@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,6 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight, sight_of
 from cluster_core.rebalance.execution.journal import StepKind, read_journal
 from cluster_core.rebalance.execution.succession import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.rebalance.table_rows import PlanAuditRow
 from cluster_core.slots.slot_set import SlotSet
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.stored_plans import read_unchanged_plan
@@ -76,7 +75,8 @@ def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, h
         time.sleep(NEWS_PAUSE_S)
     findings += [audit_load(present, one) for one in _measured(present, first, access, how)]
     audited_at, source = datetime.now(UTC), f"cluster {cluster}"
-    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in findings]
+    head = {"plan_id": stored.plan_id, "source": source, "audited_at": audited_at}
+    rows = [{**head, **one._asdict()} for one in findings]
     commit_rows(root, PLAN_AUDITS, rows, all_equal({"plan_id": stored.plan_id, "source": source}))
     return findings
 

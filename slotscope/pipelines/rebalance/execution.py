@@ -41,12 +41,10 @@ from slotscope.servers.node_link import Access
 from slotscope.servers.plan_journal import PlanJournal, executing
 
 if TYPE_CHECKING:
-    from slotscope.options import AccessOptions
     from slotscope.pipelines.rebalance.options import ExecuteOptions, MoveOptions
 
 Done = TypeVar("Done")
 
-PASSWORD_BYTES_MAX = 4096
 SECONDS_MAX = 1e9
 
 
@@ -61,16 +59,11 @@ def execute_plan(request: ExecuteOptions) -> int:
     """Print the dry run, and with --apply carry the plan out; return the exit code."""
     check_numbers(request)
     stored = read_unchanged_plan(request.root, request.plan)
-    access = access_with_password(request.access, request)
+    access = request.access.with_password(request.access.password())
     done = execute(request.root, stored, request.cluster, access, request, as_json=request.json)
     if done.dry_run is not None and request.json:
         write_json(done.dry_run, sys.stdout)
     return done.code
-
-
-def access_with_password(options: AccessOptions, how: MoveOptions) -> Access:
-    """Return the access with the password from the file of *how* or from the environment."""
-    return options.with_password(options.password() if how.password_file is None else _read_password(how.password_file))
 
 
 def execute(
@@ -233,18 +226,6 @@ def check_numbers(request: MoveOptions) -> None:
         limit = getattr(request, name)
         if limit is not None and not 0 < limit < math.inf:
             raise InputError(f"--{name.replace('_', '-')} {limit}: must be more than 0")
-
-
-def _read_password(file: str) -> str | None:
-    """Return the password in *file*, None if it is empty."""
-    with open(file, "rb") as opened:
-        held = opened.read(PASSWORD_BYTES_MAX + 1)
-    if len(held) > PASSWORD_BYTES_MAX:
-        raise InputError(f"{file}: more than {PASSWORD_BYTES_MAX} bytes are no password")
-    try:
-        return held.decode("utf-8").rstrip("\r\n") or None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: not UTF-8") from error
 
 
 def tell(line: str) -> None:

@@ -108,7 +108,6 @@ class Found:
     inputs: Inputs
     problem: Problem
     nodes: list[PlannedNode]
-    jobs_max: int
     warnings: list[Caveat]
 
 
@@ -176,7 +175,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         *raised, *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
-    return Found(inputs, problem, nodes, goal.jobs, warnings)
+    return Found(inputs, problem, nodes, warnings)
 
 
 def _refusal(unread: Unread) -> str:

@@ -7,16 +7,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster_core.errors import DecodeError, NoRoomError
+from cluster_core.errors import DecodeError
 from cluster_core.rebalance.audit import Finding
 from cluster_core.rebalance.execution.journal import read_journal
-from cluster_core.rebalance.execution.refusals import HEADROOM
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
 from slotscope.pipelines.rebalance.audit import Measuring, audit_cluster
-from slotscope.pipelines.rebalance.execution import Executed, access_with_password, check_numbers, execute, tell
+from slotscope.pipelines.rebalance.execution import Executed, check_numbers, execute, tell
 from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
 from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
@@ -54,7 +53,7 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
     if not 0 <= request.window <= SECONDS_MAX:
         raise InputError(f"--window must be from 0 to {SECONDS_MAX:g} seconds")
     root, first = request.root, parse_address(cluster)
-    access = access_with_password(request.access, request)
+    access = request.access.with_password(request.access.password())
     if request.plan is not None:
         return Chosen(read_unchanged_plan(root, request.plan), is_new=False)
     if request.rollback:
@@ -82,30 +81,16 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
         )  # fmt: skip
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
         asked_ms = time.time_ns() // 10**6
-        try:
-            made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
-        except NoRoomError as error:
-            raise InputError(f"{error}{_room_of_servers(weights, error.resource)}") from error
+        made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
     if made.stored.created_at_ms < asked_ms:
         asked = datetime.fromtimestamp(made.stored.created_at_ms / 1000, UTC)
         tell(f"the same plan as of {asked:%Y-%m-%d %H:%M:%S} UTC: slots, loads and limits are as they were")
     return Chosen(made.stored, is_new=True)
 
 
-def _room_of_servers(weights: SlotWeights, resource: str) -> str:
-    """What the servers' maxmemory has to do with data that has no room; nothing of other resources."""
-    limits = weights.limits
-    if resource != "memory_bytes" or not limits.capacity:
-        return ""
-    return (
-        f" ({plural(len(limits.capacity), 'master')} use {limits.used:,} of {limits.maxmemory:,} bytes of maxmemory; {HEADROOM:.0%} may be used, "
-        "server overhead included): raise maxmemory or add masters"
-    )
-
-
 def carry_out_chosen(cluster: str, request: RebalanceOptions, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
     """Show what *stored* would do, or do it and audit it, as *request* says; findings are those of the audit."""
-    access = access_with_password(request.access, request)
+    access = request.access.with_password(request.access.password())
     done = execute(request.root, stored, cluster, access, request, as_json=request.json)
     if not request.apply or request.rollback or done.code != OK:
         return done, []

@@ -57,8 +57,6 @@ class GoalOptions:
     path: MigrationPath = "auto"
     defragment: Flag = False
     """Fewest slot ranges at equal balance, regardless of moved bytes"""
-    jobs: int = 1
-    """Concurrent moves per source and per target"""
     html: Html = None
 
     @property
@@ -123,8 +121,6 @@ class MoveOptions:
     """Timeout of one server-side migration in seconds; then it is cancelled"""
     commands: str | None = None
     """File for all commands of the dry run, - for standard output"""
-    password_file: str | None = None
-    """File with the password, in place of the environment variable"""
 
 
 @options

@@ -19,6 +19,7 @@ from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.rebalance.table_rows import SlotRow
+from slotscope.plans.stored_plans import LIVE
 from slotscope.runtime.progress import progress
 
 BYTES = ("serialized_bytes", "memory_bytes")
@@ -41,8 +42,10 @@ class MadePlan:
 
     @property
     def estimated_s(self) -> float:
-        """The estimated seconds as server-side jobs."""
-        return sum(seconds_of(self.stored, self.stored.batches, Path.VALKEY_JOBS))
+        """The estimated seconds: key by key, unless all servers of a live cluster migrate whole slots."""
+        stored = self.stored
+        has_jobs = stored.snapshot_id == LIVE and not stored.problem.slot_cost
+        return sum(seconds_of(stored, stored.batches, Path.VALKEY_JOBS if has_jobs else Path.LEGACY))
 
 
 def make_plan(
@@ -50,7 +53,6 @@ def make_plan(
     nodes: Sequence[PlannedNode],
     *,
     snapshot_id: str,
-    jobs_max: int = 1,
     created_at_ms: int,
     join_ranges: bool = False,
     unread: Unread = WHOLE,
@@ -65,7 +67,7 @@ def make_plan(
         found = defragment(problem) if join_ranges else planner.make_plan(problem)
     with progress("ordering the moves"):
         rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)))
-        found, batches = _ordered(problem, found, rooms, jobs_max)
+        found, batches = _ordered(problem, found, rooms)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
     document = write_document(problem, found, batches, nodes, unread)
     slots = slot_rows(problem, found)
@@ -77,10 +79,10 @@ def make_plan(
     return MadePlan(stored, scaled, document, slots, targets)
 
 
-def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], jobs_max: int) -> tuple[Plan, list[Batch]]:
+def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room]) -> tuple[Plan, list[Batch]]:
     """Return the plan without moves that no target ever has room for, and its batches."""
     while True:
-        order = order_moves(found.moves, rooms, jobs_max=jobs_max)
+        order = order_moves(found.moves, rooms)
         if not order.left:
             return found, order.batches
         found = hold_back(problem, found, {move.slot for move in order.left})

@@ -51,7 +51,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     """Make the plan for the inputs *found* and write its tables; the same plan keeps the time of its first run."""
     inputs = found.inputs
     made = make_plan(
-        found.problem, found.nodes, snapshot_id=inputs.snapshot_id, jobs_max=found.jobs_max,
+        found.problem, found.nodes, snapshot_id=inputs.snapshot_id,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         unread=inputs.unread,
     )  # fmt: skip

@@ -80,7 +80,7 @@ def _figures(report: RebalanceReport) -> list[str]:
         least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
         found += [
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{least}",
-            f"{text.plural(report.batches, 'batch', 'batches')}, about {say.time_words(report)}",
+            f"{text.plural(report.batches, 'batch', 'batches')}, about {text.duration(report.estimated_s)}",
         ]
     return found
 
@@ -95,8 +95,8 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
         ),
         Tile("total-slots", "Slots that move", report.moved_slots, note=f"in {text.plural(report.batches, 'batch', 'batches')}"),
         Tile(
-            "total-time", "Estimated time", say.seconds(report), note=", ".join(say.by_hand_words(report)),
-            words=text.duration(say.seconds(report)) if report.acts else text.NOTHING,
+            "total-time", "Estimated time", report.estimated_s,
+            words=text.duration(report.estimated_s) if report.acts else text.NOTHING,
         ),
         Tile(
             "total-bound", "Proven minimum", report.lower_bound_bytes, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",

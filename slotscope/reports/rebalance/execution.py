@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cluster_core.rebalance.execution.refusals import Situation, examine
-from cluster_core.rebalance.execution.remaining import Path, commands_of, waves
+from cluster_core.rebalance.execution.remaining import Path, commands_of
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -88,21 +88,16 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     for batch in prospect.batches if batches is None else batches:
         yield "#", f"batch {batch.number}"
-        for jobs in waves(batch.jobs, once=prospect.path is Path.REDIS_IMPORT):
-            for command in commands_of(Batch(batch.number, tuple(jobs)), prospect.path):
-                words = " ".join(map(str, command.words))
-                if command.words[1] == "GETKEYSINSLOT":
-                    words += "   # until it answers none"
-                if command.words[0] == "MIGRATE":
-                    host, _, port = addresses[str(command.words[1])].rpartition(":")
-                    words = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
-                yield addresses[command.node], words
-                if (
-                    command.words[3:4] == ("NODE",)
-                    and command.words[4] != command.node
-                    and prospect.path is Path.LEGACY
-                ):
-                    yield OTHERS, words
+        for command in commands_of(batch, prospect.path):
+            words = " ".join(map(str, command.words))
+            if command.words[1] == "GETKEYSINSLOT":
+                words += "   # until it answers none"
+            if command.words[0] == "MIGRATE":
+                host, _, port = addresses[str(command.words[1])].rpartition(":")
+                words = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
+            yield addresses[command.node], words
+            if command.words[3:4] == ("NODE",) and command.words[4] != command.node and prospect.path is Path.LEGACY:
+                yield OTHERS, words
 
 
 def _typed(lines: Iterable[Line]) -> list[str]:

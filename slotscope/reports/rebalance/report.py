@@ -11,8 +11,7 @@ class RebalanceReport(Row):
 
     *reaches* are the resources: the heaviest master over its fair share *before* and *after*, the *limit*, the
     proven *floor*.  *nodes* have *shares* by resource (gold/rebalance_load).  *transfers* are the moves of one batch, source and target.
-    *asked* has the node and the access options of `rebalance`.  *by_hand_s* is the estimated time key by key, *key_by_key* whether the servers
-    move slots so (None if unknown).
+    *asked* has the node and the access options of `rebalance`.
     """
 
     @property

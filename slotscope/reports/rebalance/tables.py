@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.plan import slot_ranges
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.plans.stored_plans import LIVE, epoch_ms, find_plan, read_stored_plan
+from slotscope.plans.stored_plans import epoch_ms, find_plan, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row, grouped, read
@@ -43,8 +42,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         transfers=_transfers(_rows(root, rebalance.REBALANCE_MOVES, stored.plan_id)),
         curve=_curve(_rows(root, rebalance.REBALANCE_CURVE, stored.plan_id)),
         heavy=_heavy(_rows(root, rebalance.REBALANCE_HEAVY, stored.plan_id)),
-        by_hand_s=sum(seconds_of(stored, stored.batches, Path.LEGACY)) if plan.moves else None,
-        key_by_key=stored.problem.slot_cost > 0 if stored.snapshot_id == LIVE else None,
     )
 
 

@@ -56,23 +56,6 @@ def factor(value: float | None) -> str:
     return f"{value:.3f}×" if value < 100 else f"{value:,.0f}×"
 
 
-def seconds(report: RebalanceReport) -> float:
-    """The estimated seconds on the path of this cluster; as jobs of the servers where the path is unknown."""
-    return float(report.by_hand_s if report.key_by_key and report.by_hand_s is not None else report.estimated_s)
-
-
-def time_words(report: RebalanceReport) -> str:
-    """Return the estimated time; both paths if the path is unknown: ``0.4 s, key by key 1.2 s``."""
-    return ", ".join([text.duration(seconds(report)), *by_hand_words(report)])
-
-
-def by_hand_words(report: RebalanceReport) -> list[str]:
-    """Return the time key by key if the path is unknown: ``key by key 1.2 s``."""
-    if report.by_hand_s is None or report.key_by_key is not None:
-        return []
-    return [f"key by key {text.duration(report.by_hand_s)}"]
-
-
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
     """Slot ranges as CLUSTER NODES writes them, *limit* at most."""
     words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:limit]]

@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from slotscope.reports.rebalance.words import amount, range_words, reason
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.rebalance_report import changed, curve, rebalance_report
-
-
-def test_the_time_is_told_by_jobs_of_the_servers_and_key_by_key() -> None:
-    report = changed(rebalance_report(), estimated_s=3.0, by_hand_s=700.0)
-
-    page = page_of(report)
-    assert "3 s</data><small>key by key 11 min 40 s<" in page
-    assert "about 3 s, key by key 11 min 40 s" in terminal_of(report)
-
-
-@pytest.mark.parametrize(("key_by_key", "takes", "others"), [(True, "11 min 40 s", "3 s"), (False, "3 s", "11 min")])
-def test_a_plan_of_a_live_cluster_has_one_time_that_of_its_path(key_by_key: bool, takes: str, others: str) -> None:
-    """The servers are known: what another path would take helps nobody."""
-    report = changed(rebalance_report(), estimated_s=3.0, by_hand_s=700.0, key_by_key=key_by_key)
-
-    for said in (page_of(report), terminal_of(report)):
-        assert takes in said
-        assert not re.search(rf"\b{others}\b|key by key", said)
 
 
 def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_again() -> None:
