@@ -128,8 +128,6 @@ def store_moves(
     root: Path,
     cluster: Cluster,
     moves: Sequence[tuple[int, int, int]],
-    *,
-    drained: Sequence[int] = (),
 ) -> StoredPlan:
     """Write a plan of exactly these moves: slot, number of the source, number of the target."""
     from dataclasses import replace
@@ -147,7 +145,7 @@ def store_moves(
     problem = Problem(
         {"memory_bytes": weights.bytes, "keys": weights.keys},
         owners,
-        [Master(node.id, drained=node.id in [ids[n] for n in drained]) for node in nodes],
+        [Master(node.id) for node in nodes],
         cost="memory_bytes",
         tolerance=1,
     )

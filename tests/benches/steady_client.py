@@ -1,7 +1,7 @@
 """A client that writes and reads all the while in a process of its own, and what it waited: ``python -m tests.benches.steady_client PORT``.
 
-Each line on its standard input ends a stretch of time; it answers with one line of JSON about it, with each wait if asked for `WAITS`.  At the end of its input it reads back
-every write that was acknowledged.
+Each line on its standard input ends a stretch of time; it answers with one line of JSON: every wait and the number of errors.  At the end of
+its input it reads back every write that was acknowledged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from typing import Any, Final
 
 KEYS: Final = 2000
 PAUSE_S: Final = 0.0005
-WAITS: Final = "waits"
-"""The question for each wait, and not for their summary."""
 
 
 class SteadyClient:
@@ -30,13 +28,12 @@ class SteadyClient:
         """Commands that failed while each wait was asked for."""
         self._process = process
 
-    def stretch(self) -> dict[str, Any]:
-        """What it did since the last question: how many *questions*, *p50_ms*, *p99_ms*, *max_ms*, *errors*."""
-        return self._ask("\n")
-
     def waits_us(self) -> list[int]:
         """Every wait since the last question, in microseconds."""
-        told = self._ask(f"{WAITS}\n")
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        told = self._read()
         self.errors += told["errors"]
         waits: list[int] = told["waits_us"]
         return waits
@@ -45,12 +42,6 @@ class SteadyClient:
         """Stop it: *written* keys and *lost*, those that do not hold what was acknowledged."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        return self._read()
-
-    def _ask(self, words: str) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(words)
-        self._process.stdin.flush()
         return self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -85,13 +76,9 @@ def main(port: int) -> None:
     while True:
         ready, _, _ = select.select([sys.stdin], [], [], 0)
         if ready:
-            asked = sys.stdin.readline()
-            if not asked:
+            if not sys.stdin.readline():
                 break
-            found = (
-                {"waits_us": [round(1e6 * wait_s) for wait_s in waits]} if asked.strip() == WAITS else summary(waits)
-            )
-            say(found | {"errors": errors})
+            say({"waits_us": [round(1e6 * wait_s) for wait_s in waits], "errors": errors})
             waits, errors = [], 0
         number += 1
         key = f"{{steady:{chance.randrange(KEYS)}}}"
@@ -120,15 +107,6 @@ def main(port: int) -> None:
         if held is None or int(held) not in {value, *uncertain.get(key, ())}:
             lost.append(key)
     say({"written": len(acknowledged), "lost": lost})
-
-
-def summary(waits_s: list[float]) -> dict[str, Any]:
-    """How many questions there were, and what was waited for their answers."""
-    waits = [round(1000 * wait_s, 3) for wait_s in sorted(waits_s)]
-    if not waits:
-        return {"questions": 0}
-    count = len(waits)
-    return {"questions": count, "p50_ms": waits[count // 2], "p99_ms": waits[int(count * 0.99)], "max_ms": waits[-1]}
 
 
 def say(told: dict[str, Any]) -> None:

@@ -74,7 +74,6 @@ class NodeSight:
     open_keys: Mapping[int, int] = field(default_factory=dict)
     jobs: tuple[JobSight, ...] = ()
     used_memory: int = 0
-    data_memory: int = 0
     memory_max: int = 0
     replicas_online: int = 0
     """Its online replicas."""
@@ -194,7 +193,6 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         cluster_ok=state.get("cluster_state") == "ok",
         slots_ok=_number(state.get("cluster_slots_ok", "0")),
         used_memory=_number(facts.get("used_memory", "0")),
-        data_memory=_number(facts.get("used_memory_dataset", "0")),
         memory_max=_number(facts.get("maxmemory", "0")),
         replicas_online=sum(
             name[:5] == "slave" and name[5:].isdigit() and "state=online" in value.split(",")

@@ -108,7 +108,7 @@ def test_an_open_slot_of_the_plan_goes_on():
 
 
 def test_a_target_needs_room_for_both_copies():
-    """95 % of maxmemory, bytes as the plan has them or enlarged to what their owner uses for them."""
+    """95 % of maxmemory."""
     cluster = cluster_of()
 
     assert reasons(cluster, used_memory=900, memory_max=1000) == []
@@ -204,7 +204,7 @@ NODES = (
 STATE = b"cluster_state:ok\r\ncluster_slots_ok:16384\r\n"
 INFO = (
     b"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n# Memory\r\nused_memory:1000\r\n"
-    b"used_memory_dataset:400\r\nmaxmemory:5000\r\n# Keyspace\r\ndb0:keys=12,expires=0\r\ndb4:keys=3,expires=0\r\n"
+    b"maxmemory:5000\r\n# Keyspace\r\ndb0:keys=12,expires=0\r\ndb4:keys=3,expires=0\r\n"
 )
 
 
@@ -216,7 +216,7 @@ def test_a_node_is_read_from_three_answers():
     assert (seen.is_master, seen.config_epoch, seen.cluster_ok, seen.slots_ok) == (True, 5, True, 16384)
     assert (seen.migrating, seen.importing) == ({7: B}, {9000: B})
     assert seen.owners == {A: SlotSet.parse("0-8191"), B: SlotSet.parse("8192-16383")}
-    assert (seen.used_memory, seen.data_memory, seen.memory_max) == (1000, 400, 5000)
+    assert (seen.used_memory, seen.memory_max) == (1000, 5000)
     assert (seen.databases, seen.doubted) == ((0, 4), (B,))
     assert seen.addresses[B] == "10.0.0.2:7000"
 
