@@ -7,16 +7,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from cluster_core.rebalance.audit import Finding
-from cluster_core.rebalance.table_rows import (
-    CurveRow,
-    HeavyRow,
-    LoadRow,
-    MoveRow,
-    PlanStepRow,
-    SlotRow,
-)
+from cluster_core.rebalance.document import SlotRow
 from schemas.caveats import caveats
 from schemas.table import (
+    BYTES,
     CLUSTER,
     DOUBLE,
     INTEGER,
@@ -94,12 +88,39 @@ REBALANCE_PLANS = Table(
     key=("plan_id",),
 )
 
-REBALANCE_MOVES = _plan_table("gold/rebalance_moves", "Moved slots.", fields_of(MoveRow), ("slot",))
+REBALANCE_MOVES = _plan_table(
+    "gold/rebalance_moves",
+    "Moved slots.",
+    [
+        required("batch", INTEGER, "1 runs first; moves of one batch run together"),
+        required("slot", INTEGER, "0 to 16383"),
+        required("source", TEXT, "node id of the master that gives it away"),
+        required("target", TEXT, "node id of the master that gets it"),
+        optional("bytes", LONG, "bytes that move; null where no source knows sizes"),
+        optional("keys", LONG, "keys that move; null where no source counts keys"),
+    ],
+    ("slot",),
+)
 
 REBALANCE_LOAD = _plan_table(
     "gold/rebalance_load",
     "Load of every master before and after, by resource.",
-    fields_of(LoadRow),
+    [
+        required("node_id", TEXT, "master"),
+        required("address", TEXT, "host:port"),
+        required("zone", TEXT, "zone or rack; empty if none was given"),
+        required("role", TEXT, "stays, added, drained or excluded"),
+        required("resource", TEXT, "what is measured"),
+        required("before", DOUBLE, "load before"),
+        required("after", DOUBLE, "load afterwards"),
+        required("fair", DOUBLE, "its fair share; 0 for a drained or excluded master"),
+        required("limit", DOUBLE, "what it may hold; 0 for a drained master"),
+        optional("capacity", DOUBLE, "what it can hold; null if none was given"),
+        required("slots_before", INTEGER, "slots before"),
+        required("slots_after", INTEGER, "slots afterwards"),
+        required("ranges_before", INTEGER, "slot ranges before"),
+        required("ranges_after", INTEGER, "slot ranges afterwards"),
+    ],
     ("node_id", "resource"),
 )
 
@@ -113,21 +134,68 @@ REBALANCE_SLOTS = _plan_table(
 REBALANCE_CURVE = _plan_table(
     "gold/rebalance_curve",
     "Slot ranges and slots at other byte budgets.",
-    fields_of(CurveRow),
+    [
+        required("number", INTEGER, "1 has the smallest budget"),
+        optional("budget", DOUBLE, "bytes above the bound that may move, as a share of it; null for any number"),
+        optional("choice", TEXT, "recommended (the plan), fewest bytes, fewest ranges; null for what lies between"),
+        required("moved_bytes", LONG, "what would move, in the resource of cost"),
+        optional("over_bound", DOUBLE, "moved over the bound, less 1; null where nothing has to move"),
+        required("ranges", INTEGER, "slot ranges of all masters afterwards"),
+        required("moved_slots", INTEGER, "slots that would move"),
+    ],
     ("number",),
 )
 
 REBALANCE_HEAVY = _plan_table(
     "gold/rebalance_heavy",
     "Slots above a limit on their own, with their heavy hash tags and keys.",
-    with_texts(fields_of(HeavyRow)),
+    with_texts(
+        [
+            required("slot", INTEGER, "0 to 16383"),
+            required("node_id", TEXT, "master that is to hold it"),
+            required("resource", TEXT, "resource that is too much"),
+            required("ratio", DOUBLE, "load of the slot over a fair share"),
+            required("pieces", INTEGER, "slots over which its keys must be spread to fit"),
+            optional("rank", INTEGER, "1 is the heaviest part; null if no part is known"),
+            optional("hash_tag", BYTES, "hash tag of the part; null where it has none, or none is known"),
+            optional("key", BYTES, "the key, where one key is the part"),
+            optional("keys", LONG, "keys of the part"),
+            optional(
+                "bytes",
+                LONG,
+                "bytes of the part: in memory where memory is too much or nothing else is known, else of the dump",
+            ),
+            optional("share", DOUBLE, "of the slot's load, 0 to 1"),
+            optional("part_pieces", INTEGER, "into how many pieces the tag must be split"),
+        ]
+    ),
     ("slot", "resource", "rank"),
 )
 
 PLAN_STEPS = Table(
     "silver/plan_steps",
     "Journal of executions: intended steps and results.",
-    pa.schema(fields_of(PlanStepRow)),
+    pa.schema(
+        [
+            required("plan_id", TEXT, "the plan that is carried out"),
+            required("run_id", TEXT, "one run of an execution"),
+            required("seq", INTEGER, "number of the row within its run, from 1"),
+            required("ts", TIME, "when it was written, UTC"),
+            required("batch", INTEGER, "batch of the plan, 0 where it concerns none"),
+            optional("source", TEXT, "master that gives, null where it concerns none"),
+            optional("target", TEXT, "master that takes, null where it concerns none"),
+            optional("slots", TEXT, "slots as in CLUSTER NODES: 1-3 7"),
+            required(
+                "step",
+                TEXT,
+                "started, intent, done, failed, cancelled, paused, refused, rolled-back, finished; held: an execution extends its lease of an object store",
+            ),
+            optional("detail", TEXT, "more in words"),
+            optional("keys", LONG, "keys that were sent, if counted"),
+            optional("seconds", DOUBLE, "how long it took"),
+            optional("path", TEXT, "where a run started: setslot, migrateslots or migration import"),
+        ]
+    ),
     key=("plan_id", "run_id", "seq"),
     of_runs=False,
 )

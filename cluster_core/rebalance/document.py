@@ -14,20 +14,29 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from cluster_core.columns import Small
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.plan import Move, Plan, slot_ranges
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
-from cluster_core.rebalance.table_rows import SlotRow
 
 VERSION = 3
 ID_DIGITS = 12
 _BY_SLOT = ("loads", "owners")
 _FROM_MOVES = ("moves", "owners_after")
+
+
+class SlotRow(NamedTuple):
+    """A slot of a plan (`gold/rebalance_slots`)."""
+
+    slot: Annotated[Small, "0 to 16383"]
+    owner: Annotated[str, "node id of its master before"]
+    planned_owner: Annotated[str, "node id of its master afterwards"]
+    loads: Annotated[dict[str, float], "load of the slot, by resource"]
 
 
 def slot_rows(problem: Problem, plan: Plan) -> list[SlotRow]:

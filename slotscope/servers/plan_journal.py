@@ -24,7 +24,6 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cluster_core.rebalance.execution.journal import Step, StepKind
-from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, PlaceError
@@ -68,13 +67,8 @@ class PlanJournal:
             return []
         rows = read_rows(self.root, PLAN_STEPS, plan_id=self.plan_id)
         rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
-        return [
-            Step(
-                StepKind(row["step"]), row["batch"], row["source"] or "", row["target"] or "", row["slots"] or "",
-                row["detail"] or "", row["keys"], row["seconds"], row["path"] or "",
-            )
-            for row in rows
-        ]  # fmt: skip
+        known = ({name: row[name] for name in Step._fields if row[name] is not None} for row in rows)
+        return [Step(**{**row, "step": StepKind(row["step"])}) for row in known]
 
     def write(self, steps: Sequence[Step]) -> None:
         """Add *steps*; they are there for every reader when this returns.  InputError where the lease went to another execution."""
@@ -90,12 +84,10 @@ class PlanJournal:
     def _add(self, steps: Sequence[Step], *, is_last: bool = False) -> None:
         now = datetime.now(UTC)
         rows = [
-            PlanStepRow(
-                self.plan_id, self.run_id, self.rows + number, now, step.batch, step.source or None, step.target or None,
-                step.slots or None, step.step, step.detail or None, step.keys, step.seconds, step.path or None,
-            )._asdict()
+            {"plan_id": self.plan_id, "run_id": self.run_id, "seq": self.rows + number, "ts": now}
+            | {name: None if value == "" else value for name, value in step._asdict().items()}
             for number, step in enumerate(steps, 1)
-        ]  # fmt: skip
+        ]
         if self.lease is None:
             append_rows(self.root, PLAN_STEPS, rows)
         else:

@@ -13,7 +13,6 @@ from cluster_core.rebalance.goal.problem import exact
 from cluster_core.rebalance.goal.targets import rehost
 from cluster_core.rebalance.plan import Plan, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -85,9 +84,9 @@ def write_plan(
     head = {**_plan_row(made, bad_records, warnings), "memory_error": memory_error}
     tables: list[tuple[Table, list[Row]]] = [
         (rebalance.REBALANCE_SLOTS, [row._asdict() for row in made.slots]),
-        (rebalance.REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
-        (rebalance.REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
-        (rebalance.REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
+        (rebalance.REBALANCE_MOVES, _move_rows(made)),
+        (rebalance.REBALANCE_LOAD, _load_rows(made)),
+        (rebalance.REBALANCE_CURVE, _curve_rows(made.stored.plan)),
         (rebalance.REBALANCE_HEAVY, _heavy_rows(made, parts)),
         (rebalance.REBALANCE_PLANS, [head]),
     ]
@@ -128,53 +127,53 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
     }
 
 
-def _move_rows(made: MadePlan) -> list[MoveRow]:
+def _move_rows(made: MadePlan) -> list[Row]:
     names = list(made.stored.problem.loads)
     sized = next((names.index(name) for name in BYTES if name in names), None)
     counted = names.index("keys") if "keys" in names else None
     batch = {slot: b.number for b in made.stored.batches for job in b.jobs for slot in job.slots}
     return [
-        MoveRow(
-            batch=batch[move.slot],
-            slot=move.slot,
-            source=move.source,
-            target=move.target,
-            bytes=None if sized is None else round(move.loads[sized]),
-            keys=None if counted is None else round(move.loads[counted]),
-        )
+        {
+            "batch": batch[move.slot],
+            "slot": move.slot,
+            "source": move.source,
+            "target": move.target,
+            "bytes": None if sized is None else round(move.loads[sized]),
+            "keys": None if counted is None else round(move.loads[counted]),
+        }
         for move in made.stored.plan.moves
     ]
 
 
-def _load_rows(made: MadePlan) -> list[LoadRow]:
+def _load_rows(made: MadePlan) -> list[Row]:
     stored, scaled = made.stored, made.scaled
     after = scaled.places(stored.plan.owners_after)
     targets = rehost(scaled, made.targets, after)
     sums = scaled.totals(scaled.owner), scaled.totals(after)
     slots = [_held(owner, len(scaled.masters)) for owner in (scaled.owner, after)]
-    rows = []
+    rows: list[Row] = []
     for n, (master, node) in enumerate(zip(scaled.masters, stored.nodes, strict=True)):
         role = "drained" if master.drained else "excluded" if master.excluded else "stays" if slots[0][n] else "added"
         for r, name in enumerate(scaled.resources):
             unit = scaled.units[r]
             capacity = master.capacity.get(name)
             rows.append(
-                LoadRow(
-                    node_id=master.id,
-                    address=node.address,
-                    zone=node.zone,
-                    role=role,
-                    resource=name,
-                    before=sums[0][n][r] / unit,
-                    after=sums[1][n][r] / unit,
-                    fair=float(targets.fair[n][r] / unit),
-                    limit=targets.caps[n][r] / unit,
-                    capacity=None if capacity is None else float(exact(capacity, name)),
-                    slots_before=len(slots[0][n]),
-                    slots_after=len(slots[1][n]),
-                    ranges_before=len(slot_ranges(slots[0][n])),
-                    ranges_after=len(slot_ranges(slots[1][n])),
-                )
+                {
+                    "node_id": master.id,
+                    "address": node.address,
+                    "zone": node.zone,
+                    "role": role,
+                    "resource": name,
+                    "before": sums[0][n][r] / unit,
+                    "after": sums[1][n][r] / unit,
+                    "fair": float(targets.fair[n][r] / unit),
+                    "limit": targets.caps[n][r] / unit,
+                    "capacity": None if capacity is None else float(exact(capacity, name)),
+                    "slots_before": len(slots[0][n]),
+                    "slots_after": len(slots[1][n]),
+                    "ranges_before": len(slot_ranges(slots[0][n])),
+                    "ranges_after": len(slot_ranges(slots[1][n])),
+                }
             )
     return rows
 
@@ -186,21 +185,21 @@ def _held(owner: Sequence[int], masters: int) -> list[list[int]]:
     return held
 
 
-def _curve_rows(plan: Plan) -> list[CurveRow]:
+def _curve_rows(plan: Plan) -> list[Row]:
     """One row a budget; of equal plans the one with the smallest budget gets the name."""
     cheapest = min(plan.curve, key=lambda point: (point.moved, point.ranges), default=None)
     fewest = min(plan.curve, key=lambda point: (point.ranges, point.moved), default=None)
     return [
-        CurveRow(
-            number=number,
-            budget=None if point.budget is None else float(point.budget),
-            choice="recommended" if point.budget == plan.budget else "fewest bytes" if point is cheapest
+        {
+            "number": number,
+            "budget": None if point.budget is None else float(point.budget),
+            "choice": "recommended" if point.budget == plan.budget else "fewest bytes" if point is cheapest
             else "fewest ranges" if point is fewest else None,
-            moved_bytes=point.moved // plan.unit,
-            over_bound=point.moved / plan.bound - 1 if plan.bound else None,
-            ranges=point.ranges,
-            moved_slots=point.slots,
-        )
+            "moved_bytes": point.moved // plan.unit,
+            "over_bound": point.moved / plan.bound - 1 if plan.bound else None,
+            "ranges": point.ranges,
+            "moved_slots": point.slots,
+        }
         for number, point in enumerate(plan.curve, 1)
     ]  # fmt: skip
 
@@ -238,11 +237,13 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
         n = after[heavy.slot]
         load = float(problem.loads[heavy.resource][heavy.slot])
         target = (1 + scaled.tolerance[r]) * targets.fair[n][r] / scaled.units[r]
-        head = HeavyRow(heavy.slot, scaled.masters[n].id, heavy.resource, float(heavy.ratio), heavy.pieces)
         name = heavy.resource
+        head = {
+            "slot": heavy.slot, "node_id": scaled.masters[n].id, "resource": name, "ratio": float(heavy.ratio), "pieces": heavy.pieces,
+        }  # fmt: skip
         known = sorted(parts.get(heavy.slot, ()), key=lambda part: (-(part.get(name) or 0), -part["keys"], part["key"] or b""))  # fmt: skip
         listed = known[:PARTS_LISTED]
-        rows += [head._asdict()] if not listed else []
+        rows += [] if listed else [head]
         for rank, part in enumerate(listed, 1):
             weight = part.get(name)
             share = min(weight / load, 1.0) if weight is not None and load else None
@@ -250,5 +251,5 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
             texts = {f"{one}_text": key_text(part[one]) for one in ("hash_tag", "key") if part.get(one) is not None}
             size = part["memory_bytes"] if name == "memory_bytes" or part["serialized_bytes"] is None else part["serialized_bytes"]  # fmt: skip
             row = {"hash_tag": part["hash_tag"], "key": part["key"], "keys": part["keys"], "bytes": size}
-            rows.append({**head._asdict(), **row, **texts, "rank": rank, "share": share, "part_pieces": pieces})
+            rows.append({**head, **row, **texts, "rank": rank, "share": share, "part_pieces": pieces})
     return rows
