@@ -291,16 +291,11 @@ def _alternatives(report: RebalanceReport) -> Section:
         Column("Slots", Format.COUNT, "moved_slots"),
     ]
     lines = sorted(report.curve, key=lambda line: (not line.choice, line.moved_bytes)) if choices > 1 else []
-    shown = say.why_many_ranges(report)
+    reasons = say.why_many_ranges(report)
     caption = "What other byte budgets give, all within the same limits"
     table = Table("curve-table", caption, columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True)
-    sentences = [
-        Sentence(words, Place.EVERYWHERE if words in shown else Place.PAGE) for words in say.range_words(report)
-    ]
-    return Section(
-        "alternatives", "Alternatives" if report.curve else "Slot ranges", [table, *sentences], about="bytes against slot ranges, within the same limits",
-        on=Place.EVERYWHERE if lines or shown else Place.PAGE, is_folded=not lines and not shown,
-    )  # fmt: skip
+    heading, about = "Alternatives" if lines else "Slot ranges", "bytes against slot ranges, within the same limits"
+    return Section("alternatives", heading, [table, *map(Sentence, reasons)], about=about)
 
 
 def _moved(report: RebalanceReport, moved: int) -> Cell:

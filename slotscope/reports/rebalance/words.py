@@ -214,17 +214,6 @@ RANGES_A_MASTER_MAX = 10
 """A plan with more slot ranges a master states the reason."""
 
 
-def range_words(report: RebalanceReport) -> list[str]:
-    """The least number of slot ranges that is possible, and why there are many: a sentence each."""
-    if not report.acts or not report.ranges_bound:
-        return why_many_ranges(report)
-    least = (
-        f"{text.plural(report.ranges_after, 'slot range')} after the plan. Fewer than {text.count(report.ranges_bound)} "
-        "are proven impossible within these limits."
-    )
-    return [least, *why_many_ranges(report)]
-
-
 def why_many_ranges(report: RebalanceReport) -> list[str]:
     """Return the reason of more than `RANGES_A_MASTER_MAX` slot ranges per master, and options with fewer; empty below that."""
     owners = sum(1 for node in report.nodes if node.slots_after)
@@ -232,7 +221,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
         return []
     limits = " and ".join(resource_words(one.resource) for one in report.reaches)
     why = (
-        f"That is more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
+        f"{text.count(report.ranges_after)} slot ranges are more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
         f"limit ({limits}), so single slots fill what is left."
     )
     ways = [
