@@ -11,16 +11,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final, NamedTuple
 
+from cluster_core.incidents.symptoms import Checkup
 from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import read_server
-from cluster_core.rebalance.execution.refusals import VERSIONS
+from cluster_core.rebalance.execution.refusals import HEADROOM, VERSIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
 from slotscope.servers.measuring import Job, jobs_of, measure_parts
-from slotscope.servers.memory_limits import MemoryLimits, memory_limits
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
 from slotscope.servers.survey import sampled_of
@@ -186,3 +187,38 @@ def _measured(job: Job, until_s: float) -> list[Part]:
             f"{job.measured.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
         )
     return parts
+
+
+FULL: Final = 0.95
+"""Share of maxmemory above which a server with an eviction policy counts as evicting."""
+NO_EVICTION: Final = "noeviction"
+MEMORY_FIELDS: Final = ("maxmemory", "used_memory", "maxmemory_policy")
+"""Fields of INFO that capacities need."""
+
+
+class MemoryLimits(NamedTuple):
+    """By master: *capacity* in bytes of its slots' data; *evicting* are policies of those that stay within maxmemory by evicting keys."""
+
+    capacity: Mapping[str, int]
+    evicting: Mapping[str, str]
+
+
+def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, float]) -> MemoryLimits:
+    """Return how much data masters have room for: *infos* are the fields of their INFO, *held* is what their slots hold, by node id.
+
+    A server may use `HEADROOM` of its maxmemory, as when slots move, and what it keeps besides data stays: what it *held* may grow by
+    what is left.  Who evicts keys is always full, and that is no limit to slots.
+    """
+    capacity: dict[str, int] = {}
+    evicting: dict[str, str] = {}
+    for node, info in infos.items():
+        checkup = Checkup(node, info=info)
+        limit, used = checkup.number("maxmemory"), checkup.number("used_memory")
+        if not limit:
+            continue
+        policy = info.get("maxmemory_policy", NO_EVICTION)
+        if policy != NO_EVICTION and used >= FULL * limit:
+            evicting[node] = policy
+        else:
+            capacity[node] = max(1, round(held.get(node, 0) + HEADROOM * limit - used))
+    return MemoryLimits(capacity, evicting)

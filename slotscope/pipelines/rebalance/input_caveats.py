@@ -13,7 +13,7 @@ from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
 from slotscope.runtime.text import plural
-from slotscope.servers.memory_limits import MemoryLimits
+from slotscope.servers.slot_weights import MemoryLimits
 from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name, finished_names
-from slotscope.servers.memory_limits import ASKED as MEMORY_FIELDS
-from slotscope.servers.memory_limits import MemoryLimits, memory_limits
+from slotscope.servers.slot_weights import MEMORY_FIELDS, MemoryLimits, memory_limits
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_infos, newest_topology
