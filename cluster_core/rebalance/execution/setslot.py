@@ -257,21 +257,24 @@ def close_untouched(run: Run) -> Steps[list[int]]:
         return sorted(sight.open_slots().keys() & left)
     sight = yield from _tell_owners(run, sight)
     mine = set(unfinished(run, sight))
-    closed: dict[tuple[str, str], list[int]] = {}
     commands: list[Send] = []
     for slot in left:
         source, target = intents[slot]
         if slot in sight.nodes[target].own or _keys_sent(sight, slot, source, target):
             continue
         if slot in mine:  # others own the rest now: no key is sent to their previous target
-            closed.setdefault((source, target), []).append(slot)
             commands.append(Send(source, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
         if slot in mine or slot in sight.nodes[target].importing:
             commands.append(Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
     yield from run.ask(commands)
-    yield from run.note(*(Step(StepKind.CANCELLED, 0, *ends, str(SlotSet(slots))) for ends, slots in closed.items()))
     sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
-    return sorted(sight.open_slots().keys() & left)
+    still_open = sight.open_slots().keys() & left
+    closed: dict[tuple[str, str], list[int]] = {}
+    for slot in sorted(mine - still_open if not sight.lost else ()):
+        if slot not in sight.nodes[intents[slot][1]].own:
+            closed.setdefault(intents[slot], []).append(slot)
+    yield from run.note(*(Step(StepKind.CANCELLED, 0, *ends, str(SlotSet(slots))) for ends, slots in closed.items()))
+    return sorted(still_open)
 
 
 def _keys_sent(sight: ClusterSight, slot: int, source: str, target: str) -> int:
