@@ -93,7 +93,7 @@ COMMANDS = {
         "jobs.audit_plan:command",
         "Compare the promises of a plan with the cluster after its moves",
         "slotscope plan audit --cluster 10.0.0.5:6379",
-        ("plan", "cluster", "snapshot", "seconds", "user", "tls", "json"),
+        ("plan", "cluster", "seconds", "user", "tls", "json"),
     ),
     "plan split": Command(
         PLAN,
