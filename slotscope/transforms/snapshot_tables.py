@@ -52,7 +52,17 @@ RATE_BOUNDS = "rate_bounds"
 
 def keys_by_owner(partial: PartialSums) -> list[Foreign]:
     """Keys of each file by the owner of their slots; of a log that is not replayed, the writes."""
-    return owned_by_source(partial.of(interim.OWNER, interim.LOG_SLOT, step=owned_keys, by="source"))
+    found = _owned_keys(partial.of(interim.OWNER, interim.LOG_SLOT, step=_owned_keys, by="source")).to_pylist()
+    replayed = {row["source"] for row in found if row["kind"] == OWNER}
+    return [
+        Foreign(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
+        for row in found
+        if row["kind"] == OWNER or row["source"] not in replayed
+    ]
+
+
+def _owned_keys(rows: pa.Table) -> pa.Table:
+    return sums(rows, ("kind", "source", "owner_id"), ("keys", "ops"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +87,10 @@ class SnapshotTables:
 
     def big_keys(self) -> pa.Table:
         """The largest keys of the cluster and of each node, slot and type."""
-        listed = {"top": self.top, "top_per_slot": self.top_per_slot}
-        step = bind(largest_of, nodes=self.nodes, **listed)
+        step = bind(_largest_of, nodes=self.nodes, top=self.top, top_per_slot=self.top_per_slot)
         found = self.partial.of(interim.TOP_TYPE, interim.TOP_OWNER, interim.TOP_SLOT, step=step, by="slot")
-        return big_keys(largest(found, **listed))
+        found = _largest(found, self.top, self.top_per_slot)
+        return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})
 
     def hash_tags(self) -> pa.Table:
         """The heaviest tags by keys, and by memory or bytes."""
@@ -104,18 +114,25 @@ class SnapshotTables:
 
     def key_types(self) -> pa.Table:
         """Keys and loads per node and type."""
-        return key_types(self._by_kind(interim.TYPE, "type"))
+        return self._by_kind(interim.TYPE, ("node_id", "type"), _FIGURES[:-1])
 
     def key_sizes(self) -> pa.Table:
         """Keys per node, type and range of sizes or elements."""
-        return key_sizes(self._by_kind(interim.RANGE, "number"))
+        ranges = self._by_kind(interim.RANGE, _KIND, ("keys", "offset"))
+        ranges = ranges.rename_columns({"text": "measure", "offset": "total"})
+        digits = np.asarray(ranges["number"], np.int64)
+        least = pa.array(np.where(digits == 0, 0, np.left_shift(1, np.maximum(digits - 1, 0))))
+        return ranges.append_column("at_least", least).drop_columns(["number"])
 
     def ttl_buckets(self) -> pa.Table:
         """Keys and bytes per node and remaining time to live."""
-        return ttl_buckets(self._by_kind(interim.TTL, "number"))
+        buckets = self._by_kind(interim.TTL, ("node_id", "number"), ("keys", "serialized_bytes"))
+        buckets = buckets.rename_columns({"number": "bucket"})
+        return buckets.append_column("label", pc.take(pa.array(TTL_LABELS, pa.string()), buckets["bucket"]))
 
-    def _by_kind(self, kind: int, by: str) -> pa.Table:
-        return self.partial.of(kind, step=bind(by_kind, nodes=self.nodes), by=by)
+    def _by_kind(self, kind: int, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
+        found = self.partial.of(kind, step=bind(_by_kind, nodes=self.nodes), by="number")
+        return sums(found, by, figures)
 
 
 def key_prefixes(top: pa.Table) -> pa.Table:
@@ -196,22 +213,6 @@ def _shares(loads: list[int | None]) -> list[float | None]:
     return [((load or 0) / total if total else 0.0) if known else None for load in loads]
 
 
-def owned_keys(rows: pa.Table) -> pa.Table:
-    """Keys, or writes, of rows of kinds `OWNER` and `LOG_SLOT` by source and the owner of their slots."""
-    return sums(rows, ("kind", "source", "owner_id"), ("keys", "ops"))
-
-
-def owned_by_source(owned: pa.Table) -> list[Foreign]:
-    """Keys of each file per owner of their slots (`owned_keys`); of a log that is not replayed, the writes."""
-    found = owned_keys(owned).to_pylist()
-    replayed = {row["source"] for row in found if row["kind"] == OWNER}
-    return [
-        Foreign(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
-        for row in found
-        if row["kind"] == OWNER or row["source"] not in replayed
-    ]
-
-
 def first_bad(rows: pa.Table) -> pa.Table:
     """The first rows of kind `BAD`; the first one has their number."""
     head = rows.slice(0, LISTED_MAX).select(["source", "offset", "text"])
@@ -229,28 +230,9 @@ def bad_records(rows: DataFrame, job: str) -> DataFrame:
     )
 
 
-def by_kind(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+def _by_kind(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     """Sums of rows of kind `TYPE`, `RANGE` or `TTL` by node and kind."""
     return sums(with_node(rows, nodes), _KIND, _FIGURES)
-
-
-def key_types(found: pa.Table) -> pa.Table:
-    """Keys and loads per node and type, from `by_kind`."""
-    return sums(found, ("node_id", "type"), _FIGURES[:-1])
-
-
-def key_sizes(found: pa.Table) -> pa.Table:
-    """Keys per node, type and range of sizes or elements, from `by_kind`."""
-    ranges = sums(found, _KIND, ("keys", "offset")).rename_columns({"text": "measure", "offset": "total"})
-    digits = np.asarray(ranges["number"], np.int64)
-    least = pa.array(np.where(digits == 0, 0, np.left_shift(1, np.maximum(digits - 1, 0))))
-    return ranges.append_column("at_least", least).drop_columns(["number"])
-
-
-def ttl_buckets(found: pa.Table) -> pa.Table:
-    """Keys and bytes per node and remaining time to live, from `by_kind`."""
-    buckets = sums(found, ("node_id", "number"), ("keys", "serialized_bytes")).rename_columns({"number": "bucket"})
-    return buckets.append_column("label", pc.take(pa.array(TTL_LABELS, pa.string()), buckets["bucket"]))
 
 
 def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
@@ -272,12 +254,11 @@ def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def largest_of(rows: pa.Table, nodes: Mapping[str, str | None] | None, top: int, top_per_slot: int) -> pa.Table:
-    """The `largest` of partial rows."""
-    return largest(scoped(rows, nodes), top, top_per_slot)
+def _largest_of(rows: pa.Table, nodes: Mapping[str, str | None] | None, top: int, top_per_slot: int) -> pa.Table:
+    return _largest(scoped(rows, nodes), top, top_per_slot)
 
 
-def largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
+def _largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
     """The *top* keys of each scope, *top_per_slot* of a slot, each once, by memory where it is known, else by bytes; of equals, the first in file order."""
     rows = found.drop_columns([name for name in ("rank",) if name in found.column_names])
     rows = rows.append_column("place", pc.fill_null(rows["offset"], -1))
@@ -289,11 +270,6 @@ def largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
     rank = ranks(rows, _SCOPE)
     listed = np.where(np.asarray(pc.equal(rows["scope"], "slot")), top_per_slot, top)
     return rows.append_column("rank", pa.array(rank, pa.int32())).filter(pa.array(rank <= listed))
-
-
-def big_keys(found: pa.Table) -> pa.Table:
-    """Rows of ``gold/big_keys`` from `largest`."""
-    return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})
 
 
 def missed_of(told: pa.Table, kind: int) -> pa.Table:
@@ -364,15 +340,11 @@ def key_use(slots: pa.Table, prefixes: pa.Table, known: Container[str]) -> pa.Ta
     found = []
     for scope, values in scopes:
         by_value = sums(slots.append_column("value", values), ("value",), _IN_SLOTS)
-        named = by_value.filter(pc.and_(pc.is_valid(by_value["value"]), _counts(scope, by_value)))
+        is_there = pc.greater(by_value["keys"], 0 if scope == "cluster" else -1)  # a cluster without keys has no row
+        named = by_value.filter(pc.and_(pc.is_valid(by_value["value"]), is_there))
         found.append(_uses(scope, pc.cast(named["value"], pa.binary()), named["value"], named, known))
     found.append(_uses("prefix", prefixes["name"], prefixes["name_text"], prefixes, known))
     return pa.concat_tables(found)
-
-
-def _counts(scope: str, rows: pa.Table) -> pa.ChunkedArray:
-    """A cluster without keys has no row."""
-    return pc.greater(rows["keys"], 0 if scope == "cluster" else -1)
 
 
 def _uses(scope: str, value: pa.Array, words: pa.Array, rows: pa.Table, known: Container[str]) -> pa.Table:

@@ -123,21 +123,6 @@ def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, t
     assert "bf.add (1)" in next(warning.text for warning in report.warnings if warning.code == "uncertain_keys")
 
 
-@pytest.mark.slow
-def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_commands_as_writes(spark, tmp_path):
-    """Servers before 7.0 wrote a rewrite so; the dump's keys live, and are no writes.  Its own time tells times to live."""
-    base = recorded_parts("redis-7.0", "aof-preamble")["appendonly.aof.2.base.rdb"]
-    log = tmp_path / "appendonly.aof"
-    log.write_bytes(base + log_of(("SELECT", 0), ("SET", "new", "v"), ("DEL", "new", "new2")))
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))
-
-    rows = tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect()
-    assert {row["slot"]: row["ops"] for row in rows if row["ops"]} == {key_slot(b"new"): 2, key_slot(b"new2"): 1}
-    assert report.keys > 300
-    assert report.taken_at_ms is not None
-    assert sum(bucket.keys for bucket in report.ttl_buckets) == report.keys
-
-
 def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mode(spark, tmp_path):
     log = small_log(tmp_path, more=b"garbage" + log_of(("SET", "after", "v")))
     place = len(small_log(tmp_path, "twin").read_bytes())

@@ -6,7 +6,6 @@ import contextlib
 import json
 import random
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,20 +122,6 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
 
 
 @pytest.mark.servers
-def test_no_node_is_asked_faster_than_was_allowed(cluster, capsys):
-    """By the counters of the servers themselves."""
-    for node in cluster.nodes:
-        node.call("CONFIG", "RESETSTAT")
-    started_s = time.monotonic()
-
-    told(capsys, address(cluster.nodes[0]), "--seconds", "2", "--rate", "100")
-    took_s = time.monotonic() - started_s
-    processed = [int(node.client().info("stats")["total_commands_processed"]) for node in cluster.masters]
-
-    assert max(processed) <= 100 * took_s + 60  # a burst, and pings of the replica
-
-
-@pytest.mark.servers
 def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
     """Then what is wrong, figures, notes; estimates are marked, and what is not known is said."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -201,19 +186,6 @@ def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsy
 
 
 @pytest.mark.servers
-def test_servers_without_slot_statistics_are_counted_slot_by_slot(redis_cluster_node, capsys):
-    """COUNTKEYSINSLOT, for half of the time; what was not counted is said."""
-    redis_cluster_node.call("FLUSHALL")
-    redis_cluster_node.ask([("SET", f"{{t}}:{at}", "v") for at in range(200)])
-    redis_cluster_node.ask([("SET", f"k:{at}", "v") for at in range(300)])
-
-    found = told(capsys, address(redis_cluster_node), "--seconds", "4", "--rate", "20000")
-
-    assert found["slots"][0]["slot"] == slot_of("{t}")
-    assert found["slots"][0]["keys"] == 200 + sum(slot_of(f"k:{at}") == slot_of("{t}") for at in range(300))
-
-
-@pytest.mark.servers
 def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monkeypatch):
     """Keys are counted; memory is not known, and why is in the notes."""
     redis_server.call("FLUSHALL")
@@ -262,43 +234,11 @@ def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
     assert not Path("somewhere").exists()
 
 
-def test_files_that_nothing_reads_are_said_in_a_line_each(tmp_path, capsys):
-    """And the exit code says that nothing was read."""
-    (tmp_path / "a").write_bytes(b"\0\x1b]0;x\x07")
-    (tmp_path / "b").write_bytes(b"")
-
-    assert run(str(tmp_path)) == 2
-    out, err = capsys.readouterr()
-
-    assert [line.split(": ", 1)[1] for line in out.splitlines()] == [
-        "not known: binary data that begins \\x00\\x1b]0;x\\x07",
-        "not known: empty",
-    ]
-    assert "none of these files" in err
-
-
 def polls(*kinds: str) -> str:
     """Lines of a recording in which several commands share a file: *nodes* lines are polls, others are of no kind that is known."""
     node = "07c37dfeb235213a872192d90877d0cd55635b91 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-16383"
     lines = {"nodes": {"t": 1795254729.5, "nodes": node}, "start": {"kind": "start", "t": 1795254729}}
     return "".join(json.dumps(lines[kind]) + "\n" for kind in kinds)
-
-
-@pytest.mark.parametrize(
-    ("kinds", "says"),
-    [
-        (["start", "nodes", "nodes"], "polls of CLUSTER NODES (collect) (1 of the first 3 lines are something else)"),
-        (["nodes"], "polls of CLUSTER NODES (collect)"),
-        (["nodes", *["start"] * 9], "not known: JSON lines with t, nodes"),
-    ],
-)
-def test_json_lines_are_classified_by_more_than_one_line(kinds, says, tmp_path, capsys):
-    """What the first line is decides nothing."""
-    (tmp_path / "some.jsonl").write_text(polls(*kinds))
-
-    run(str(tmp_path / "some.jsonl"), "--dry-run")
-
-    assert capsys.readouterr().out.splitlines()[0] == f"{tmp_path}/some.jsonl: {says}"
 
 
 def test_commands_on_a_folder_set_bad_records_aside_unless_they_are_to_be_strict(tmp_path, capsys):
@@ -309,18 +249,6 @@ def test_commands_on_a_folder_set_bad_records_aside_unless_they_are_to_be_strict
 
     commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("$ slotscope history")]
     assert [line.rpartition("--mode ")[2] for line in commands] == ["permissive", "strict"]
-
-
-@pytest.mark.spark
-def test_a_foreign_line_of_a_folder_is_set_aside_and_the_rest_is_read(spark, tmp_path, capsys):
-    (tmp_path / "some.jsonl").write_text(polls("start", "nodes", "nodes"))
-
-    code = run(str(tmp_path / "some.jsonl"), "--root", str(tmp_path / "root"))
-
-    printed = capsys.readouterr()
-    assert code == 3, printed.err
-    assert (tmp_path / "root" / "bronze" / "bad_records").is_dir()
-    assert f"tables and pages are in {tmp_path}/root" in printed.out
 
 
 @pytest.mark.spark

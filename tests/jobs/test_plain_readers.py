@@ -139,6 +139,7 @@ def test_readers_see_whole_snapshots_while_these_are_rewritten(spark: Any, tmp_p
     assert DeltaTable(f"{tmp_path}/{NODE_LOAD.name}").version() > 3
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.processes
 def test_a_stream_from_a_table_survives_a_rewrite(spark: Any, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_key_slots_and_rebalance_plan_run_on_spark_connect(run):
     assert 0 < plan["lower_bound_bytes"] <= plan["moved_bytes"]
 
 
+@pytest.mark.slow
 def test_history_runs_on_spark_connect(run):
     """Packets, logs and polls of a failover: it is found, and the views of all six nodes are there."""
     incidents, views = run(

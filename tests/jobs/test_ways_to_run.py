@@ -97,8 +97,6 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     ("options", "words"),
     [
         (["--rdb", "none.rdb"], "none.rdb: no such file"),
-        pytest.param(["--rdb", "*.none"], "*.none: no file matches", marks=pytest.mark.slow),
-        pytest.param([], "nothing to read", marks=pytest.mark.slow),
         (["--rdb", "none.rdb", "--no-such-option"], "Unknown option: --no-such-option"),
     ],
 )
@@ -111,12 +109,3 @@ def test_what_cannot_work_is_one_line_before_spark_starts(tmp_path, options, wor
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_debug_shows_the_trace_above_the_line(tmp_path):
-    """The line stays the last one, and the exit code the same."""
-    done = run(SLOTSCOPE, "key-slots", "--root", "root", "--rdb", "none.rdb", "--debug", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert done.stderr.startswith("Traceback")
-    assert done.stderr.splitlines()[-1] == "slotscope: none.rdb: no such file"

@@ -34,48 +34,41 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-def run(*commands: list[str]) -> tuple[dict[str, int], list[str]]:
-    """Exit code by command in a Python that has no Spark, and the other lines of its error stream."""
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory) -> tuple[list[int], list[str]]:
+    """Exit codes of `LINES` in one Python that has no Spark, and the other lines of its error stream."""
+    root = tmp_path_factory.mktemp("root")
+    write_snapshot(root, [min(slot // 4000, 2) for slot in range(SLOT_COUNT)], {})
+    lines = [[*words, "--root", str(root)] if words[-1] != "--help" and words != ["setup"] else words for words in LINES]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        [sys.executable, "-c", PROGRAM, json.dumps(lines)],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=300,
     )
-    lines = without_progress(done.stderr)
-    return dict(json.loads(line) for line in lines if line.startswith("[")), [
-        line for line in lines if not line.startswith("[")
-    ]
+    told = without_progress(done.stderr)
+    codes = [json.loads(line)[1] for line in told if line.startswith("[")]
+    return codes, [line for line in told if not line.startswith("[")]
 
 
-def test_every_command_has_its_help_without_spark():
-    codes, said = run(*([*name.split(), "--help"] for name in COMMANDS))
+HELP = [[*name.split(), "--help"] for name in COMMANDS]
+WITHOUT = [["plan", "make"], ["plan", "check"]]
+OF_A_SESSION = [
+    ["key-slots", "--rdb", str(DATA / "valkey-9.1" / "before" / "node-7002.rdb")],
+    ["history", "--pcap", str(DATA / "bus-redis-7.0" / "bus.pcap.gz")],
+    ["setup"],
+]
+LINES = [*HELP, *WITHOUT, *OF_A_SESSION]
 
-    assert codes == {f"{name} --help": OK for name in COMMANDS}
-    assert said == []
 
-
-def test_commands_that_need_no_spark_do_without(tmp_path):
+def test_help_and_commands_that_need_no_spark_do_without(ended):
     """A plan from tables and its check."""
-    write_snapshot(tmp_path, [min(slot // 4000, 2) for slot in range(SLOT_COUNT)], {})
-    root = ["--root", str(tmp_path)]
-
-    codes, said = run(
-        ["plan", "make", *root],
-        ["plan", "check", *root],
-    )
-
-    assert list(codes.values()) == [OK, OK]
-    assert said == []
+    assert ended[0][: -len(OF_A_SESSION)] == [OK] * (len(HELP) + len(WITHOUT))
 
 
-def test_commands_that_need_spark_say_what_to_install(tmp_path):
-    dump = str(DATA / "valkey-9.1" / "before" / "node-7002.rdb")
-    capture = str(DATA / "bus-redis-7.0" / "bus.pcap.gz")
-    root = ["--root", str(tmp_path)]
+def test_commands_that_need_spark_say_what_to_install(ended):
+    codes, said = ended
 
-    codes, said = run(["key-slots", *root, "--rdb", dump], ["history", *root, "--pcap", capture], ["setup"])
-
-    assert list(codes.values()) == [BAD_INPUT, BAD_INPUT, BAD_INPUT]
-    assert said == [f"slotscope: {NEEDS_SPARK}"] * 3
+    assert codes[-len(OF_A_SESSION) :] == [BAD_INPUT] * len(OF_A_SESSION)
+    assert said == [f"slotscope: {NEEDS_SPARK}"] * len(OF_A_SESSION)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.comparison import (
     ComparisonReport,
@@ -92,15 +90,3 @@ def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:
     prefixes = next(table for table in grown().tables if table.kind == "prefixes")
 
     assert [status_words(row, prefixes) for row in prefixes.rows] == ["left list", "new in list"]
-
-
-@pytest.mark.long
-def test_the_terminal_shows_the_total_and_the_changes() -> None:
-    """Within 80 columns, without a control character."""
-    said = terminal_of(grown(), html_path="growth.html")
-
-    assert "+1 keys (1.00×) · +1.00 kB serialized" in said
-    assert r"\x1b[31mnew:" in said
-    assert "left list" in said
-    assert "\x1b" not in said
-    assert max(map(len, said.splitlines())) <= 80

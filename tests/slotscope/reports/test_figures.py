@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.figures import (
     Cause,
@@ -38,16 +36,6 @@ def test_a_slot_is_explained_by_its_tag_where_no_key_holds_half() -> None:
     assert second.cause is not None
     assert (second.cause.kind, second.cause.name, second.cause.keys) == ("tag", b"user1", 9_876)
     assert second.cause.share == 0.8
-
-
-@pytest.mark.long
-def test_without_sizes_slots_and_tags_weigh_by_keys() -> None:
-    """A key list knows no sizes."""
-    heaviest = heavy_slots(keyspace_report(sizes=False), 1)[0]
-
-    assert heaviest.load.slot == key_slot(b"user1")
-    assert heaviest.cause is not None
-    assert heaviest.cause.by == "keys"
 
 
 def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:

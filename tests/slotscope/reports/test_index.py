@@ -42,14 +42,6 @@ def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
     )
 
 
-def test_a_page_that_was_written_elsewhere_is_in_no_list(tmp_path):
-    """Its place relative to the others is not known."""
-    deliver(AFTER, root=str(tmp_path / "root"), html=str(tmp_path / "mine.html"), stream=None)
-
-    assert (tmp_path / "mine.html").exists()
-    assert not (tmp_path / "root").exists()
-
-
 def links_of(path: str) -> list[str]:
     """Where the links at the head of a page lead."""
     return re.findall(
@@ -78,16 +70,6 @@ def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
 
     assert Path(path).name != "index.html"
     assert names_of(path)[0] in (tmp_path / "reports" / "index.html").read_text("utf-8")
-
-
-def test_roots_may_be_uris(tmp_path):
-    """The list comes from the same layer of files as the pages."""
-    root = tmp_path.as_uri()
-    deliver(AFTER, root=root, html=None, stream=None)
-    deliver(PLAN, root=root, html=None, stream=None)
-
-    assert {card.kind for card in read_cards(f"{root}/reports")} == {"snapshot", "plan"}
-    assert '<a href="index.html">All reports</a>' in (tmp_path / "reports" / "2026-09-21.html").read_text("utf-8")
 
 
 def test_cards_that_are_none_are_left_out_and_names_stay_text(tmp_path):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from cluster_core.load.key_use import TTL_LABELS
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -45,18 +44,13 @@ SIZED = ("serialized_bytes",)
 DATA = Path(__file__).parents[2] / "data/valkey-9.1"
 
 
-@pytest.fixture
-def tables(spark):
-    """Makes the tables of rows that Spark keeps in two pieces."""
-
-    def make(*rows, nodes=None, known=(), top=5, top_per_slot=1, groups=5):
-        return SnapshotTables(sums(spark, partial_table(*rows)), nodes, frozenset(known), top, top_per_slot, groups)
-
-    return make
+def tables(*rows, nodes=None, known=(), top=5, top_per_slot=1, groups=5):
+    """Makes the tables of partial rows."""
+    return SnapshotTables(sums(partial_table(*rows)), nodes, frozenset(known), top, top_per_slot, groups)
 
 
-def sums(spark, rows):
-    return PartialSums(spark_frame(spark, rows), rows.filter(pc.equal(rows["kind"], UNIT)), pieces=2)
+def sums(rows):
+    return PartialSums(rows, rows.filter(pc.equal(rows["kind"], UNIT)))
 
 
 def assert_table(spark, found, schema, *rows):
@@ -81,7 +75,7 @@ LOADS = "keys long, serialized_bytes long, memory_bytes long, expires long, ops 
 SLOTS = f"slot int, node_id string, owner_id string, {LOADS}"
 
 
-def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(tables, spark):
+def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(spark):
     """Slot 1 in two parts, slot 2 on a node that does not own it, slot 3 without keys, slot 4 without an owner."""
     made = tables(
         {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
@@ -98,13 +92,13 @@ def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner
     )  # fmt: skip
 
 
-def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(tables, spark):
+def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(spark):
     made = tables({"kind": SLOT, "slot": 0, "keys": 1, "serialized_bytes": 9}, nodes={"a.rdb": A}, known=SIZED)
 
     assert_table(spark, made.slot_load([None]), SLOTS, (0, A, None, 1, 9, None, None, None))
 
 
-def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables, spark):
+def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark):
     """A slot with writes only has no keys; one of a base without writes has no row of its own."""
     made = tables(
         {"kind": LOG_SLOT, "slot": 0, "owner_id": A, "ops": 4, "serialized_bytes": 400},
@@ -141,7 +135,7 @@ def top(kind, name, size, **more):
     return {"kind": kind, "name": name, "serialized_bytes": size, "slot": 1, "owner_id": A, "type": "string", **more}
 
 
-def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(tables, spark):
+def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark):
     """A key that is listed for its type and for its owner is ranked once a node."""
     made = tables(
         top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3),
@@ -156,7 +150,7 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(table
     )  # fmt: skip
 
 
-def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(tables, spark):
+def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark):
     found = tables(
         top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2),
         top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1), top(TOP_TYPE, b"unknown", None, offset=0), top=2,
@@ -180,7 +174,7 @@ def unit(noun, keys, size, **more):
 TAGS = "hash_tag binary, keys long, serialized_bytes long, keys_error long, bytes_error long, rank_keys int, rank_bytes int"
 
 
-def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(tables, spark):
+def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
     """Both parts list t; u is listed by the second alone, so the first may have up to its bound more of it."""
     made = tables(
         group(TAG, b"t", 5, 50), group(TAG, b"t", 5, 50, part=1), group(TAG, b"u", 3, 900, part=1),
@@ -190,7 +184,7 @@ def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(tables, spar
     assert_table(spark, made.hash_tags(), TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
 
-def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(tables, spark):
+def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(spark):
     tags = (group(TAG, name, keys, size) for name, keys, size in (
         (b"many", 9, 1), (b"big", 1, 99), (b"\xff", 9, 1), (b"small", 1, 1),
     ))  # fmt: skip
@@ -200,7 +194,7 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
     assert_table(spark, made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables, spark):
+def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
     """A small record can be large in memory; the bound of a missed group is known in memory, too."""
     made = tables(
         unit("tag", 0, 0), unit("tag", 1, 10, part=1),
@@ -215,7 +209,7 @@ def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables, spark)
     assert_table(spark, prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tables, spark):
+def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spark):
     made = tables(
         unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2), known=SIZED,
@@ -232,7 +226,7 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tab
     )
 
 
-def test_times_to_live_add_up_by_node_and_bucket(tables, spark):
+def test_times_to_live_add_up_by_node_and_bucket(spark):
     made = tables(
         {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
         {"kind": TTL, "number": 0, "keys": 3, "owner_id": A, "part": 1}, {"kind": TTL, "number": 1, "keys": 1, "owner_id": B},
@@ -243,7 +237,7 @@ def test_times_to_live_add_up_by_node_and_bucket(tables, spark):
     assert_table(spark, made.ttl_buckets(), schema, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
 
 
-def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables, spark):
+def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
     one = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
     made = tables(
         one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
@@ -257,7 +251,7 @@ def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables, spark):
     )  # fmt: skip
 
 
-def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
+def test_writes_stand_for_keys_only_where_a_log_is_not_replayed():
     """A log with keys of its own was replayed: its writes are no keys."""
     rows = partial_table(
         {"kind": OWNER, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
@@ -265,7 +259,7 @@ def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
     )  # fmt: skip
 
     expected = {Foreign("a.rdb", A, 2), Foreign("a.rdb", None, 1), Foreign("b.aof", B, 7)}
-    assert set(snapshot_tables.keys_by_owner(sums(spark, rows))) == expected
+    assert set(snapshot_tables.keys_by_owner(sums(rows))) == expected
 
 
 def test_unreadable_places_keep_their_offset_and_reason(spark):
