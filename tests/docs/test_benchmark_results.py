@@ -49,20 +49,6 @@ def test_a_new_figure_changes_its_own_section_alone():
     assert changed != page
 
 
-def test_a_benchmark_that_was_never_run_gets_its_place_in_the_order():
-    """Also on a page without any."""
-    page = with_section("# Performance\n", "two", section("two"), ORDER)
-    for name in ("three", "one"):
-        page = with_section(page, name, section(name), ORDER)
-
-    assert page == "# Performance\n\n" + "\n\n".join(map(section, ORDER)) + "\n"
-
-
-def test_the_page_of_the_project_has_a_section_for_nearly_every_benchmark():
-    assert set(MEASURED) <= set(NAMES)
-    assert len(MEASURED) == len(set(MEASURED)) >= 9
-
-
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_run_in_a_fresh_clone_leaves_all_other_figures_of_the_project(name: str):
     changed = with_section(PAGE, name, section(name), NAMES)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
 from dataclasses import fields
 from pathlib import Path
-
-import pytest
 
 from jobs.follow import Request
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE
@@ -41,18 +37,3 @@ def test_every_option_of_the_examples_and_the_page_exists() -> None:
 def test_the_page_names_every_reason_and_every_example() -> None:
     assert set(re.findall(r"`([a-z-]+)`", PAGE)) >= {LATE, GONE, CLOCK}
     assert {path.name for path in EXAMPLES.glob("slotscope-follow*")} == set(re.findall(r"examples/([\w.-]+\w)", PAGE))
-
-
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
-    program = tmp_path / "slotscope"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text(encoding="utf-8").replace("/opt/slotscope/.venv/bin/slotscope", str(program)))
-
-    verified = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
-
-    assert (verified.returncode, verified.stderr) == (0, "")

@@ -26,7 +26,6 @@ EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
 UNIT = EXAMPLES / "slotscope-record.service"
 MANIFESTS = ("slotscope-record-sidecar.yaml", "slotscope-record-daemonset.yaml")
-FOLLOWER = "slotscope-follow.yaml"
 
 
 def command_of_unit() -> list[str]:
@@ -76,42 +75,6 @@ def test_the_log_shipper_writes_finished_files_of_the_node_with_every_line(tmp_p
     assert [gzip.decompress(path.read_bytes()) for path in files] == lines
     assert [address_of(path.name) for path in files] == [("10.0.0.1", 7000)] * 2
     assert [place and (place.cluster, place.kind) for place in places] == [("shop", Kind.LOGS)] * 2
-
-
-def test_systemd_takes_the_unit(tmp_path):
-    """systemd-analyze verify says nothing; a mistake is noticed."""
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
-    program = tmp_path / "slotscope"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    text = UNIT.read_text(encoding="utf-8").replace("/opt/slotscope/.venv/bin/slotscope", str(program))
-    said = []
-    for number, words in enumerate((text, text.replace("Type=exec", "Type=exe"))):
-        unit = tmp_path / str(number) / UNIT.name
-        unit.parent.mkdir()
-        unit.write_text(words)
-        ended = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
-        said.append(ended.stdout + ended.stderr)
-    if "Failed to" in said[0] and "manager" in said[0]:
-        pytest.skip(f"systemd-analyze does not run here: {said[0].strip()[:100]}")
-
-    assert said[0] == ""
-    assert "service type" in said[1]
-
-
-@pytest.mark.parametrize("name", [*MANIFESTS, FOLLOWER])
-def test_kubernetes_takes_the_manifests(name):
-    """kubernetes-validate, strict; an unknown field is refused."""
-    yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
-    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    manifest = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
-
-    validate.validate(manifest, validate.latest_version(), strict=True)
-    manifest["spec"]["template"]["spec"]["hostNetwrok"] = True
-    with pytest.raises(validate.ValidationError):
-        validate.validate(manifest, validate.latest_version(), strict=True)
 
 
 @pytest.mark.parametrize("name", MANIFESTS)

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "scheduling.md").read_text(encoding="utf-8")
 SCRIPT = EXAMPLES / "slotscope-plan.sh"
-UNITS = sorted(path.name for path in EXAMPLES.glob("slotscope-plan*.*") if path.suffix in (".service", ".timer"))
+UNITS = [path for path in EXAMPLES.iterdir() if path.suffix in (".service", ".timer")]
+MANIFESTS = [path for path in EXAMPLES.glob("*.yaml") if "\napiVersion:" in "\n" + path.read_text(encoding="utf-8")]
 
 
 def needs(tool: str) -> str:
@@ -165,11 +166,14 @@ def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, word
 def test_systemd_takes_the_units(tmp_path):
     """systemd-analyze verify, with the paths of this checkout; it says nothing."""
     analyze = needs("systemd-analyze")
-    for name in UNITS:
-        text = (EXAMPLES / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(text.replace("/opt/slotscope/docs/examples", str(EXAMPLES)))
+    program = tmp_path / "slotscope"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for path in UNITS:
+        text = path.read_text(encoding="utf-8").replace("/opt/slotscope/docs/examples", str(EXAMPLES))
+        (tmp_path / path.name).write_text(text.replace("/opt/slotscope/.venv/bin/slotscope", str(program)))
     ended = subprocess.run(
-        [analyze, "verify", "--man=no", *(str(tmp_path / name) for name in UNITS)],
+        [analyze, "verify", "--man=no", *(str(tmp_path / path.name) for path in UNITS)],
         capture_output=True,
         text=True,
         check=False,
@@ -178,7 +182,7 @@ def test_systemd_takes_the_units(tmp_path):
         pytest.skip(f"systemd-analyze does not run here: {ended.stderr.strip()[:100]}")
 
     assert (ended.stdout + ended.stderr, ended.returncode) == ("", 0)
-    assert len(UNITS) == 4
+    assert len(UNITS) == 6
 
 
 def test_the_timer_is_a_time() -> None:
@@ -195,13 +199,14 @@ def test_the_timer_is_a_time() -> None:
 
 
 @pytest.mark.long
-def test_kubernetes_takes_the_manifest() -> None:
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_kubernetes_takes_the_manifests(path: Path) -> None:
     """The published schema of the newest version, no unknown field allowed."""
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    manifest = read_manifest()
+    manifest = read_manifest(path)
 
     validate.validate(manifest, validate.latest_version(), strict=True)
-    manifest["spec"]["concurrencypolicy"] = "Forbid"
+    manifest["spec"]["unknownfield"] = "Forbid"
     with pytest.raises(validate.ValidationError):
         validate.validate(manifest, validate.latest_version(), strict=True)
 
@@ -233,10 +238,10 @@ def test_a_new_plan_is_no_failure_for_kubernetes(tmp_path, code, ends):
     assert (tmp_path / "log").exists() == (code == 10)
 
 
-def read_manifest() -> Any:
-    """The CronJob; skipped without PyYAML."""
+def read_manifest(path: Path = EXAMPLES / "slotscope-plan.yaml") -> Any:
+    """A manifest, by default the CronJob; skipped without PyYAML."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    return yaml.safe_load((EXAMPLES / "slotscope-plan.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 # -- Airflow, Dagster --------------------------------------------------------------------------------------------------

@@ -39,7 +39,9 @@ def ended(tmp_path_factory) -> tuple[list[int], list[str]]:
     """Exit codes of `LINES` in one Python that has no Spark, and the other lines of its error stream."""
     root = tmp_path_factory.mktemp("root")
     write_snapshot(root, [min(slot // 4000, 2) for slot in range(SLOT_COUNT)], {})
-    lines = [[*words, "--root", str(root)] if words[-1] != "--help" and words != ["setup"] else words for words in LINES]
+    lines = [
+        [*words, "--root", str(root)] if words[-1] != "--help" and words != ["setup"] else words for words in LINES
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(lines)],
         cwd=Path(__file__).parents[2],

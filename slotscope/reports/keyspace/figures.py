@@ -144,34 +144,24 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
     held = [slot for slot in report.slots if slot.keys]
     heaviest = heapq.nsmallest(limit, held, key=lambda slot: (-by.of(slot), slot.slot))
     whole = sum(by.of(slot) for slot in held)
-    tags: dict[int, list[Row]] = {}
-    for tag in report.hash_tags:
-        if tag.slot is not None:
-            tags.setdefault(tag.slot, []).append(tag)
     return [
         HeavySlot(
             load=slot,
             owner=None if slot.owner is None else report.nodes[slot.owner],
             share=by.of(slot) / whole if whole else 0.0,
-            cause=_cause(slot, tags.get(slot.slot, []), by),
+            cause=cause_of(report, slot, by),
         )
         for slot in heaviest
     ]
 
 
-def cause_of(report: KeyspaceReport, slot: SlotLoad) -> Cause | None:
-    """Return the cause of a heavy slot."""
-    return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot), weighed_by(report))
-
-
-def _cause(slot: SlotLoad, tags: Iterable[Row], by: Weight) -> Cause | None:
-    """Return the cause of *slot*: one key with half of it, else its heaviest tag, else its largest key."""
+def cause_of(report: KeyspaceReport, slot: SlotLoad, by: Weight) -> Cause | None:
+    """Return the cause of a heavy slot: one key with half of it, else its heaviest tag, else its largest key."""
     key = _key_cause(slot, by)
     if key is not None and key.share >= SINGLE_CAUSE_SHARE:
         return key
-    candidates = [_tag_cause(slot, tag, by) for tag in tags]
-    candidates.sort(key=lambda cause: (-cause.share, cause.name))
-    tag = candidates[0] if candidates else None
+    tags = (_tag_cause(slot, tag, by) for tag in report.hash_tags if tag.slot == slot.slot)
+    tag = min(tags, key=lambda cause: (-cause.share, cause.name), default=None)
     if tag is not None and tag.share >= WORTH_NAMING_SHARE and (key is None or tag.share >= key.share):
         return tag
     return key if key is not None and key.share >= WORTH_NAMING_SHARE else None
@@ -205,10 +195,9 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
 
 def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
     """Return the *groups* without redundant prefixes (`telling_prefixes`)."""
-    telling = set(
-        telling_prefixes({group.name: (group.keys, group.serialized_bytes, group.memory_bytes) for group in groups})
-    )
-    return [group for group in groups if group.name in telling]
+    by_name = {group.name: group for group in groups}
+    loads = {name: (group.keys, group.serialized_bytes, group.memory_bytes) for name, group in by_name.items()}
+    return [by_name[name] for name in telling_prefixes(loads)]
 
 
 def _cuts_a_tag(prefix: bytes) -> bool:
@@ -238,17 +227,10 @@ def verdict(report: KeyspaceReport) -> str:
 
 def _of_one(report: KeyspaceReport) -> str:
     whole = totals(report)
-    known = next(
-        (
-            (one, size)
-            for one, size in (("in memory", whole.memory_bytes), ("serialized", whole.serialized_bytes))
-            if size
-        ),
-        None,
-    )
+    sizes = (("in memory", whole.memory_bytes), ("serialized", whole.serialized_bytes))
+    size = next((f" with {text.size(size)} {words}" for words, size in sizes if size), "")
     has_owner = any(node.node_id or node.address for node in report.nodes)
     where = " on one master" if has_owner else "; owners of slots are unknown without --topology"
-    size = f" with {text.size(known[1])} {known[0]}" if known else ""
     return f"{text.plural(report.keys, 'key')}{size}{where}."
 
 
@@ -260,7 +242,7 @@ def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> st
     weight = by.of(heaviest) if heaviest else 0
     if heaviest is not None and weight >= EXPLAINING_SHARE * excess:
         share = text.percent(weight, by.of(node))
-        cause = cause_of(report, heaviest)
+        cause = cause_of(report, heaviest, by)
         if cause is not None and cause.share >= EXPLAINING_SHARE:
             return f" because of {_named(cause)}: its slot {heaviest.slot} is {share} of that"
         return f" because of slot {heaviest.slot}, which is {share} of that"
