@@ -7,12 +7,11 @@ Every node is asked what it believes and how it is, twice: what grew between is 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from cluster_core.incidents.symptoms import Checkup, Symptom, find_symptoms
 from cluster_core.load.sampling import Part
@@ -32,14 +31,6 @@ CPU_WINDOW_S_MAX: Final = 2.0
 LOADING: Final = "it is loading"
 WINDOW_S_MIN: Final = 1.0
 """Shortest window for rates."""
-_CALLS: Final = re.compile(r"calls=(\d{1,18}),")
-
-
-class Activity(NamedTuple):
-    """Commands a second of a node, in all and by name, without those of the survey."""
-
-    commands_per_s: float
-    by_name: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +51,11 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The results of *seconds*; rates are over *window_s*, *sent* counts the commands to each node."""
+    """The results of *seconds*; *commands_per_s* of each node are over *window_s* and without ours, which *sent* counts."""
 
     checkups: Sequence[Checkup]
     masters: Sequence[Master]
-    activity: Mapping[str, Activity]
+    commands_per_s: Mapping[str, float]
     symptoms: Sequence[Symptom]
     window_s: float
     seconds: float
@@ -89,16 +80,16 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float | None
         masters = _look_at(owners, visits, ends_s)
         time.sleep(max(0.0, max(visit.asked_s for visit in visits) + WINDOW_S_MIN - time.monotonic()))
         answering = [visit for visit in visits if visit.link is not None]
-        active = dict(side_by_side(lambda visit: (visit.checkup.address, _activity(visit)), answering))
+        rates = dict(side_by_side(lambda visit: (visit.checkup.address, _commands_per_s(visit)), answering))
         return Survey(
             [visit.checkup for visit in visits],
             masters,
-            {address: activity for address, activity in active.items() if activity is not None},
+            {address: rate for address, rate in rates.items() if rate is not None},
             find_symptoms([visit.checkup for visit in visits]),
             time.monotonic() - min(visit.asked_s for visit in answering),
             time.monotonic() - started_s,
             rate,
-            {visit.checkup.address: visit.link.sent.total() for visit in answering if visit.link is not None},
+            {visit.checkup.address: visit.link.sent for visit in answering if visit.link is not None},
         )
 
 
@@ -186,21 +177,11 @@ def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[li
         return [source.address for _, source in chosen if source is not None], topology
 
 
-def _activity(visit: Visit) -> Activity | None:
-    """What the node did since the visit; None where it does not say, or counts from the start again."""
-    before = visit.checkup.info
+def _commands_per_s(visit: Visit) -> float | None:
+    """Commands a second since the visit; None where the node does not say, or counts from the start again."""
     at_s, sent, after = visit.info()
-    ours = sent - visit.sent
     window_s = at_s - visit.asked_s
     done = Checkup("", info=after).number("total_commands_processed") - visit.checkup.number("total_commands_processed")
     if "total_commands_processed" not in after or done < 0 or window_s <= 0:
         return None
-    by_name = {}
-    for name, value in after.items():
-        if name.startswith("cmdstat_") and (calls := _CALLS.match(value)):
-            command = name.removeprefix("cmdstat_")
-            known = _CALLS.match(before.get(name, ""))
-            grown = int(calls[1]) - (int(known[1]) if known else 0) - ours[command]
-            if grown > 0:
-                by_name[command] = grown / window_s
-    return Activity(max(done - ours.total(), 0) / window_s, by_name)
+    return max(done - sent, 0) / window_s

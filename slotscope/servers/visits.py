@@ -11,12 +11,11 @@ import math
 import re
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from operator import itemgetter
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from cluster_core.errors import DecodeError
@@ -43,10 +42,10 @@ _TURN: Final = threading.RLock()
 
 
 class PacedLink:
-    """A connection that takes `SHARE` of its server's time and sends at most *rate* commands a second; *sent* counts them by their names in INFO commandstats."""
+    """A connection that takes `SHARE` of its server's time and sends at most *rate* commands a second; *sent* counts them."""
 
     def __init__(self, link: NodeLink, rate: float = math.inf) -> None:
-        self.sent: Counter[str] = Counter()
+        self.sent = 0
         self._link = link
         self._rate = rate
         self._most = max(1, min(TOGETHER_MAX, int(min(rate, 1e6) / BURSTS_A_SECOND)))
@@ -65,17 +64,8 @@ class PacedLink:
             begun_s = time.monotonic()
             replies += self._link.ask(some)
             self._adapt(len(some), begun_s, time.monotonic() - begun_s)
-            self._count(some)
+            self.sent += len(some)
         return replies
-
-    def _count(self, commands: Sequence[Sequence[Word]]) -> None:
-        """Count *commands* by the names that INFO commandstats has: ``memory|usage`` for a subcommand."""
-        for name, count in Counter(map(itemgetter(0), commands)).items():
-            if name not in _GROUPS:
-                self.sent[f"{name!s}".lower()] += count
-                continue
-            for subcommand, some in Counter(words[1] for words in commands if words[0] == name).items():
-                self.sent[f"{name!s}|{subcommand!s}".lower()] += some
 
     @property
     def is_local(self) -> bool:
@@ -117,7 +107,6 @@ class PacedLink:
         self.due_s = max(self.due_s, begun_s + count / self._rate, begun_s + took_s + rest_s)
 
 
-_GROUPS: Final = frozenset(("CLIENT", "CLUSTER", "MEMORY", "OBJECT"))
 ASKED: Final = (("INFO", "all"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Commands of a visit."""
 AT_ONCE_MAX: Final = 64
@@ -131,13 +120,12 @@ B = TypeVar("B")
 
 @dataclass(slots=True)
 class Visit:
-    """A node and its answers at *asked_s* (monotonic clock), after *sent* commands."""
+    """A node and its answers at *asked_s* (monotonic clock)."""
 
     address: Address
     checkup: Checkup
     link: PacedLink | None = None
     asked_s: float = 0.0
-    sent: Counter[str] = field(default_factory=Counter)
 
     @property
     def me(self) -> Node | None:
@@ -173,9 +161,9 @@ class Visit:
         """Commands in the next batch."""
         return self.link.together if self.link is not None else 1
 
-    def info(self) -> tuple[float, Counter[str], dict[str, str]]:
+    def info(self) -> tuple[float, int, dict[str, str]]:
         """Return the time of a new INFO, the commands sent before it, and its fields (empty without an answer)."""
-        sent = Counter(self.link.sent) if self.link is not None else Counter[str]()
+        sent = self.link.sent if self.link is not None else 0
         at_s = time.monotonic()
         try:
             (reply,) = self.ask([ASKED[0]])

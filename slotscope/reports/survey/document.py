@@ -23,7 +23,6 @@ def look_document(found: Overview, address: str) -> Document:
         figures.append(_estimate(found.memory_bytes))
     is_whole = all(one.all_keys for one in found.masters)
     untouched = [] if all(one.keys is not None and not one.keys.value for one in found.untouched) else found.untouched
-    rates = [(name, _rate(rate)) for name, rate in found.commands_per_s.items()]
     command = (
         f"{program_name()} rebalance {shell_word(address)}",
         "plan which slots to move; nothing is changed without --apply",
@@ -37,7 +36,6 @@ def look_document(found: Overview, address: str) -> Document:
         _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys),
         _keys("Longest untouched keys", "by OBJECT IDLETIME", found.idlest_keys),
         Section("untouched", "Untouched memory", [Facts([_untouched(one) for one in untouched], is_tiled=True)]),
-        Section("commands", "Commands a second", [Facts(rates, is_tiled=True)], about="all nodes"),
         Section("notes", "Notes", [Facts([("-", note) for note in found.notes])]),
         *([Section("next", "Next", [Commands([command])])] if len(found.masters) > 1 else []),
     ]

@@ -61,7 +61,6 @@ class Overview:
     most_used_keys: Sequence[Row]
     idlest_keys: Sequence[Row]
     untouched: Sequence[Row]
-    commands_per_s: Mapping[str, float]
     notes: Sequence[str]
     seconds: float
     rate: float | None
@@ -97,25 +96,14 @@ def overview(survey: Survey, *, separators: str) -> Overview:
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         [_key(draw, part.master) for part, draw in longest_idle(parts, LISTED)],
         cold,
-        _busiest(activity.by_name for activity in survey.activity.values()),
         list(_notes(survey, masters, skewed=any(one.skewed for one in shown))),
         survey.seconds,
         survey.rate,
     )
 
 
-def _busiest(rates: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Calls a second of the commands that are called most, over all nodes."""
-    total: dict[str, float] = {}
-    for by_name in rates:
-        for name, rate in by_name.items():
-            total[name] = total.get(name, 0.0) + rate
-    return dict(sorted(total.items(), key=lambda row: (-row[1], row[0]))[:LISTED])
-
-
 def _master(master: Master, survey: Survey) -> Row:
     checkup = master.checkup
-    activity = survey.activity.get(checkup.address)
     return Row(
         address=checkup.address,
         slots=len(master.slots),
@@ -123,7 +111,7 @@ def _master(master: Master, survey: Survey) -> Row:
         memory_bytes=estimate_all(master.parts).memory_bytes if master.parts or not master.keys else None,
         used_memory=checkup.number("used_memory"),
         maxmemory=checkup.number("maxmemory"),
-        commands_per_s=None if activity is None else activity.commands_per_s,
+        commands_per_s=survey.commands_per_s.get(checkup.address),
         drawn=sum(part.measured for part in master.parts),
         drawn_from=tuple(dict.fromkeys(part.sampled for part in master.parts)),
         all_keys=all(part.is_measured for part in master.parts),
