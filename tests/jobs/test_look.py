@@ -126,7 +126,7 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
     """Then what is wrong, figures, notes; estimates are marked, and what is not known is said."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    assert run(address(cluster.nodes[2]), "--seconds", "8") == 0
+    assert run(address(cluster.nodes[2]), "--seconds", "4", "--rate", "2000") == 0
     lines = capsys.readouterr().out.splitlines()
 
     assert lines[1].startswith("The cluster serves, with 2 warnings; its load of 30,000 keys")
