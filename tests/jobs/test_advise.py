@@ -79,6 +79,7 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
     assert "What would save memory" in page_of(report)
 
 
+@pytest.mark.slow
 def test_a_dump_is_measured_whole_where_a_range_cannot_be_read_alone(spark, tmp_path, monkeypatch):
     """Each scope has the bytes that the snapshot has."""
     dump, cuts = tmp_path / "plain.rdb", []

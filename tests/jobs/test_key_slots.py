@@ -158,6 +158,7 @@ def test_prefixes_roll_up_at_separators(spark, root):
         assert row["depth"] == prefix.count(b":")
 
 
+@pytest.mark.slow
 def test_a_second_run_leaves_the_same_tables(tutorial, asked_root):
     """But for the keys, which only the second was to keep."""
 

@@ -23,7 +23,7 @@ from tests.builders.history_report import history_report
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("incidents", "story_steps"), [(30, 1250), pytest.param(500, 5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("incidents", "story_steps"), [(120, 1250), pytest.param(500, 5000, marks=pytest.mark.slow)])
 def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, story_steps: int) -> None:
     """A thousand nodes, hundreds of incidents with long stories: less of everything is shown, and how much is said."""
     report = history_report()
