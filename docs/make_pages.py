@@ -83,8 +83,7 @@ import slotscope
 
 slotscope.key_slot(b"{user:1}.cart")  # 10778
 slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus as data sources
-slotscope.register_views(spark, "ROOT")  # tables and views by name
-slotscope.connect("ROOT")  # the same in DuckDB
+slotscope.connect("ROOT")  # tables and views by name, in DuckDB
 ```"""
 ERRORS_INTRODUCTION = """# Errors and exit codes
 
@@ -182,8 +181,7 @@ def tables() -> str:
     """Tables and views, from schemas and SQL."""
     parts = [
         TABLES_INTRODUCTION,
-        "## Views\n\n`slotscope.register_views(spark, root)` or `slotscope.connect(root)` creates them.\n"
-        "A column without a comment is that of the first table.\n",
+        "## Views\n\n`slotscope.connect(root)` creates them.\nA column without a comment is that of the first table.\n",
     ]
     parts += map(_view_section, VIEWS)
     for job, written in WRITTEN_BY.items():

@@ -3,8 +3,7 @@
 - `key_slot(key)`: slot (0 to 16383) of one key.
 - `key_slots(column)`: slots of an Arrow column, as a uint16 array.
 - `register(spark)`: data sources ``redis-rdb``, ``redis-aof`` and ``cluster-bus``.
-- `register_views(spark, root)`: tables and views of a root in Spark SQL.
-- `connect(root)`: the same in DuckDB, without a JVM.
+- `connect(root)`: tables and views of a root in DuckDB, without a JVM.
 
 Roots are folders or URIs.  Bad roots raise `slotscope.runtime.errors.InputError`.
 """

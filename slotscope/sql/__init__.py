@@ -1,1 +1,1 @@
-"""SQL over the tables: views in DuckDB and Spark, and the page of tables."""
+"""SQL over the tables: views in DuckDB, and the page of tables."""

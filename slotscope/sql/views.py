@@ -1,4 +1,4 @@
-"""Views over the tables of a root: SQL that Spark and DuckDB both run."""
+"""Views over the tables of a root, in SQL of DuckDB."""
 
 from __future__ import annotations
 

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
+
 from schemas.catalogue import writers
 from schemas.table import Table
-from slotscope.runtime.storage.delta_files import all_equal, commit_rows
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists
 from slotscope.runtime.storage.runs import running
 
 
@@ -30,6 +33,13 @@ def store(root: str, name: str, rows: Mapping[Table, Iterable[Mapping[str, Any]]
 def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
     """Put *rows* in the place of those that equal *equal*, in one commit of no run."""
     commit_rows(root, table, rows, all_equal(equal))
+
+
+def stored_frame(spark: SparkSession, table: Table, root: str) -> DataFrame:
+    """The rows of *table* as Spark reads them; none where the table was never written."""
+    if not exists(root, table):
+        return spark.createDataFrame([], spark_schema(table.schema))
+    return spark.read.format("delta").load(f"{root}/{table.name}").select(*table.columns)
 
 
 def without_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -24,9 +24,10 @@ from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import running
 from tests.builders.bus_folding import cut, packet_ends
+from tests.builders.stored_rows import stored_frame
 
 DATA = Path(__file__).parents[1] / "data"
 VALKEY = DATA / "valkey-9.1"
@@ -65,7 +66,7 @@ def shown(spark: Any, root: str, job: str, snapshot: str) -> dict[str, list[str]
         (counted,) = connection.execute(f"SELECT count(*) FROM {noun} WHERE snapshot_id = '{snapshot}'").fetchone()
         assert counted == len(rows), table.name
     table = WRITTEN_BY[job][0]
-    by_spark = tables.read(spark, table, root).where(F.col("snapshot_id") == snapshot).count()
+    by_spark = stored_frame(spark, table, root).where(F.col("snapshot_id") == snapshot).count()
     assert by_spark == len(found[table.name])
     return found
 

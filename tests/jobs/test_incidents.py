@@ -22,9 +22,9 @@ from slotscope.pipelines.bus.past_views import late_answers, past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import Run, running
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
+from tests.builders.stored_rows import stored_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -38,7 +38,7 @@ def root(told_root: str) -> str:
 
 def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
     """All rows of a table in order of its key."""
-    return tables.read(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key).collect()
+    return stored_frame(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key).collect()
 
 
 def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> None:

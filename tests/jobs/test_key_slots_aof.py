@@ -16,11 +16,11 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.slot_weights import read_weights
 from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
+from tests.builders.stored_rows import stored_frame
 
 SERVER, LOG = "valkey-9.1", "aof-plain"
 
@@ -110,7 +110,7 @@ def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, t
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))
 
     rows = {
-        table: tables.read(spark, table, str(tmp_path / "root")).collect()
+        table: stored_frame(spark, table, str(tmp_path / "root")).collect()
         for table in (UNCERTAIN_KEYS, COMMAND_LOAD, SLOT_LOAD)
     }
     assert [(bytes(row["key"]), row["command"]) for row in rows[UNCERTAIN_KEYS]] == [(b"{a}bloom", "bf.add")]
@@ -131,7 +131,7 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
         run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]))
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], mode="permissive"))
 
-    (bad,) = tables.read(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
+    (bad,) = stored_frame(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
     assert (bad["source"], bad["offset"]) == (str(log), place)
     assert report.bad_records == 1
     assert report.keys == 1
@@ -151,7 +151,7 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
 
     for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, SLOT_LOAD):
         whole, cut = (
-            sorted(map(str, tables.read(spark, table, str(tmp_path / name)).drop("run_id").collect()))
+            sorted(map(str, stored_frame(spark, table, str(tmp_path / name)).drop("run_id").collect()))
             for name in ("whole", "cut")
         )
         assert whole == cut

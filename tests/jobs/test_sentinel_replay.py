@@ -19,6 +19,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
 from tests.benches.sentinel_recordings import RECORDINGS, history_of
+from tests.builders.stored_rows import stored_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,7 @@ def run(*, root: str, snapshot: str, **options: Any) -> None:
 
 
 def rows(spark: SparkSession, root: str, table) -> list[dict]:
-    read = tables.read(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key)
+    read = stored_frame(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key)
     return [row.asDict() for row in read.collect()]
 
 
@@ -80,7 +81,7 @@ def test_the_command_prints_and_writes_the_report_of_a_cluster(tmp_path, capsys:
 @pytest.mark.slow
 def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: str) -> None:
     """Those of sentinels are numbered behind them."""
-    first = tables.read(spark, INCIDENTS, root).where(F.col("snapshot_id") == "one").limit(1)
+    first = stored_frame(spark, INCIDENTS, root).where(F.col("snapshot_id") == "one").limit(1)
 
     other = first.withColumns({"incident_id": F.lit("failover-x-1"), "incident": F.lit(7)})
     with running(root, "history", "both") as replay:
@@ -88,10 +89,10 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
     run(root=root, log=(LOGS,), snapshot="both")
 
     numbers = [
-        row["incident"] for row in tables.read(spark, INCIDENTS, root).where(F.col("snapshot_id") == "both").collect()
+        row["incident"] for row in stored_frame(spark, INCIDENTS, root).where(F.col("snapshot_id") == "both").collect()
     ]
     steps = (
-        tables.read(spark, INCIDENT_STEPS, root)
+        stored_frame(spark, INCIDENT_STEPS, root)
         .where(F.col("snapshot_id") == "both")
         .select("incident")
         .distinct()
@@ -114,7 +115,7 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
         command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--snapshot", "x", "--mode", "permissive"]
     )
 
-    bad = tables.read(spark, BAD_RECORDS, root).where(F.col("snapshot_id") == "x").collect()
+    bad = stored_frame(spark, BAD_RECORDS, root).where(F.col("snapshot_id") == "x").collect()
     assert code == cli.PARTIAL
     assert sorted((row["job"], row["source"].rpartition("/")[2]) for row in bad) == [
         ("sentinel-replay", "24010.log"),

@@ -12,9 +12,8 @@ from jobs import simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid, write_runs
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
-from tests.builders.stored_rows import without_run
+from tests.builders.stored_rows import stored_frame, without_run
 
 GRID = Grid(
     Trial(node_timeout_ms=1000, clients=1, limit_s=20.0),
@@ -25,7 +24,7 @@ GRID = Grid(
 
 
 def rows_of(spark, table, root, snapshot):
-    rows = tables.read(spark, table, root).where(F.col(table.named_by) == snapshot).orderBy(*table.key).collect()
+    rows = stored_frame(spark, table, root).where(F.col(table.named_by) == snapshot).orderBy(*table.key).collect()
     return without_run(row.asDict() for row in rows)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
@@ -16,7 +15,7 @@ from schemas.caveats import Caveat, Code
 from slotscope.pipelines.bus.headers import NO_STATES, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import tables
+from slotscope.runtime.spark.spark_schema import spark_frame
 from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run
 from slotscope.sources.bus import captured
@@ -122,8 +121,8 @@ class States:
 
     def of_processes(self, spark: SparkSession, run: Run) -> DataFrame:
         """The states of all processes, as pieces of evidence that come before all others."""
-        saved = tables.read(spark, history.REPLAY_STATE, run.root).where(F.col("snapshot_id") == run.name)
-        return saved.where(IS_PROCESS).selectExpr(*PIECE)
+        sql = f"SELECT part, state FROM replay_state WHERE {IS_PROCESS}"
+        return spark_frame(spark, run.query(sql, history.REPLAY_STATE, staged=False)).selectExpr(*PIECE)
 
     def of_processes_here(self, run: Run, processes_max: int = 1_000_000) -> dict[str, bytes] | None:
         """The states of all processes by their names; None for more than *processes_max*."""

@@ -1,4 +1,4 @@
-"""Delta tables under ``ROOT/{bronze,silver,gold}`` in Spark: how DataFrames are read from them, and staged for them.
+"""How DataFrames of Spark are staged for Delta tables.
 
 Spark never commits: tasks stage rows, and the run replaces its snapshot's rows when it is complete (`slotscope.runtime.storage.runs`).
 """
@@ -12,32 +12,15 @@ from functools import partial as bind
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.table import Table
-from slotscope.runtime import stores
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage.delta_files import is_written, location
 from slotscope.runtime.storage.runs import HELD_ROWS_MAX, THREADS, Run, Stage
 
 STAGED_ROWS = 200_000
 """Rows of one commit of a task to a staged table."""
-
-
-def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
-    """The rows of *table*, columns in the order of its schema, null where it was written before they were added.
-
-    Raises `InputError` where the root has no tables.
-    """
-    schema = spark_schema(table.schema)
-    if not is_written(root, table):
-        return spark.createDataFrame([], schema)
-    stored = spark.read.format("delta").load(stores.spark_uri(location(root, table)))
-    known = set(stored.columns)
-    return stored.select(
-        *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from schemas.table import optional, required, several, snapshot_table
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.tables import Change
+from tests.builders.stored_rows import stored_frame
 
 LOAD = snapshot_table(
     "silver/test_load",
@@ -32,7 +33,7 @@ def write(root, name, frame, **more):
 
 
 def content(spark, root):
-    return sorted((row.snapshot_id, row.slot) for row in tables.read(spark, LOAD, root).collect())
+    return sorted((row.snapshot_id, row.slot) for row in stored_frame(spark, LOAD, root).collect())
 
 
 @pytest.mark.parametrize("held_rows_max", [tables.HELD_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
@@ -46,7 +47,7 @@ def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeyp
     write(root, HOSTILE, rows(spark, [3]))
 
     assert content(spark, root) == sorted([("a", 2), (HOSTILE, 3)])
-    assert [row.slot for row in tables.read(spark, LOAD, root).where(F.col("snapshot_id") == HOSTILE).collect()] == [3]
+    assert [row.slot for row in stored_frame(spark, LOAD, root).where(F.col("snapshot_id") == HOSTILE).collect()] == [3]
 
 
 @pytest.mark.parametrize("held_rows_max", [tables.HELD_ROWS_MAX, pytest.param(-1, marks=pytest.mark.slow)])
@@ -70,7 +71,7 @@ def test_a_table_is_read_as_it_is_declared(spark, tmp_path):
     root = str(tmp_path)
     write(root, "a", rows(spark, range(100)).repartition(5))
 
-    found = tables.read(spark, LOAD, root)
+    found = stored_frame(spark, LOAD, root)
 
     assert found.schema.names == LOAD.columns
     assert found.schema["slot"].dataType == LongType()

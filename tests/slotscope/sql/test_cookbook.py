@@ -1,6 +1,4 @@
-"""docs/cookbook.md: every query runs as it stands, in Spark and in DuckDB, and gives the answer below it.
-
-`make test` asks DuckDB, and Spark whether it takes the query; that the views beneath give both the same rows is held by test_views.py.
+"""docs/cookbook.md: every query runs as it stands, and gives the answer below it.
 
 ``pytest tests/slotscope/sql --rewrite`` writes the answers anew; read the diff before you keep it.
 """
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
 
 import slotscope
 from slotscope.reports.answer import cell_words
@@ -62,7 +59,7 @@ def answer_markdown(answer: Answer) -> str:
 
 @pytest.mark.parametrize("question", questions(), ids=lambda question: question.title)
 def test_a_query_of_the_cookbook_gives_its_answer(
-    spark: SparkSession, asked_root: str, question: Question, request: pytest.FixtureRequest
+    asked_root: str, question: Question, request: pytest.FixtureRequest
 ) -> None:
     answer = ask(slotscope.connect(asked_root), question.query)
     in_duckdb = answer_markdown(answer)
@@ -73,5 +70,4 @@ def test_a_query_of_the_cookbook_gives_its_answer(
             )
         )
 
-    assert tuple(spark.sql(question.query).columns) == answer.columns
     assert in_duckdb == question.answer, "pytest tests/slotscope/sql --rewrite writes the answers anew"

@@ -1,14 +1,12 @@
-"""Views over the tables: the same rows in Spark and in DuckDB, with the columns that they declare."""
+"""Views over the tables, with the columns that they declare."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 import slotscope
 from schemas.catalogue import TABLES
@@ -21,37 +19,13 @@ from slotscope.sql.duck import ask
 from slotscope.sql.views import READ, VIEWS, View, column_comments, tables_named
 from tests.builders.stored_rows import store, store_rows
 
-TYPES = {
-    "STRING": "string", "VARCHAR": "string", "INTEGER": "int", "BIGINT": "bigint", "DOUBLE": "double", "BOOLEAN": "boolean", "BLOB": "binary",
-    "TIMESTAMP WITH TIME ZONE": "timestamp", "DECIMAL(20,0)": "decimal(20,0)",
-}  # fmt: skip
-
-
-def plain(rows: list[tuple[Any, ...]]) -> list[str]:
-    """*rows* as they compare between engines, in any order."""
-    return sorted(repr(tuple(map(_plain, row))) for row in rows)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, bytearray):
-        return bytes(value)
-    return float(f"{value:.9g}") if isinstance(value, float | Decimal) else value
-
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
-def test_a_view_gives_the_same_rows_in_spark_and_in_duckdb(spark: SparkSession, asked_root: str, view: View) -> None:
-    in_spark = spark.sql(f"SELECT * FROM {view.name}")
-    connection = slotscope.connect(asked_root)
-    in_duckdb = connection.execute(f"SELECT * FROM {view.name}")
+def test_a_view_has_rows_in_its_columns(asked_root: str, view: View) -> None:
+    answer = ask(slotscope.connect(asked_root), f"SELECT * FROM {view.name}")
 
-    assert in_spark.columns == [column[0] for column in in_duckdb.description or ()] == list(view.columns)
-    types = [str(kind) for kind in connection.sql(f"SELECT * FROM {view.name}").types]
-    assert [TYPES[kind] for kind in types] == [field.dataType.simpleString() for field in in_spark.schema.fields]
-    rows = plain(in_duckdb.fetchall())
-    assert rows
-    assert plain([tuple(row) for row in in_spark.collect()]) == rows
+    assert answer.columns == tuple(view.columns)
+    assert answer.rows
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
