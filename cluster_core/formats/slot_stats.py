@@ -1,4 +1,4 @@
-"""Slot activity: CLUSTER SLOT-STATS, MONITOR, and key counts.
+"""Slot activity: CLUSTER SLOT-STATS and MONITOR.
 
 A poll is one line of JSON, as written by ``slotscope collect --slot-stats``::
 
@@ -6,7 +6,7 @@ A poll is one line of JSON, as written by ``slotscope collect --slot-stats``::
 
 *time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the RESP3 reply (maps) or the RESP2 reply
 (alternating names and values). Lines without it are other polls. A file may also hold a single reply without a time, in
-any form of `cluster_core.topology.cli_text`. Counts are lines ``SLOT COUNT``, separated by blanks, a comma or a tab.
+any form of `cluster_core.topology.cli_text`.
 A MONITOR line is ``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``, also with *lua* or a unix socket
 as the address.
 """
@@ -41,7 +41,6 @@ COUNTERS: Final = frozenset(("cpu_usec", "network_bytes_in", "network_bytes_out"
 
 _MONITOR_LINE = re.compile(rb"\+?(\d{1,12})\.(\d{6}) \[\d{1,10} (?:[^\]]{1,300}|\[[^\]]{1,100}\]:\d+)\] (\".*)")
 _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_COUNT_LINE = re.compile(rb"\s*(\d{1,5})[\s,;:]+(\d{1,19})\s*")
 
 
 class SlotSample(NamedTuple):
@@ -95,14 +94,6 @@ def _pairs(metrics: Any, slot: int, offset: int, source: str) -> list[tuple[Any,
 
 def _is_count(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def read_count_line(raw: bytes, *, line: int, source: str = "<counts>") -> SlotSample:
-    """Parse one line of key counts; DecodeError with offset *line* if invalid."""
-    match = _COUNT_LINE.fullmatch(raw)
-    if match is None or int(match[1]) >= SLOT_COUNT or int(match[2]) > VALUE_MAX:
-        raise DecodeError(f"not a slot and a count: {raw[:40]!r}", offset=line, source=source)
-    return SlotSample(None, "", int(match[1]), "keys", int(match[2]))
 
 
 class MonitorLine(NamedTuple):

@@ -140,11 +140,6 @@ def storage_options(uri: str) -> dict[str, str] | None:
     return known | ({"aws_endpoint_url": endpoint} if endpoint else {}) if is_store(uri) else None
 
 
-def spark_uri(uri: str) -> str:
-    """*uri* as Hadoop's file systems, and so Spark, name it."""
-    return f"s3a{plain(uri)[2:]}" if uri.lower().startswith(S3) else uri
-
-
 def spark_settings() -> dict[str, str]:
     """Spark's settings for S3, without credentials: those are in its environment, which other users cannot read."""
     s3a, region = "spark.hadoop.fs.s3a", os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")

@@ -26,7 +26,7 @@ NAMED: Final = frozenset({"aof"})
 """Options that name these files; others name their folders, which may have other files, too."""
 TOPOLOGIES: Final = ("nodes.txt", "nodes.conf")
 POLLS: Final = "polls/*"
-PATHS: Final = frozenset({*FILES, "topology", "placement", "slot_stats", "monitor", "counts"})
+PATHS: Final = frozenset({*FILES, "topology", "placement", "slot_stats", "monitor"})
 """Options with paths, which are relative to the manifest."""
 PLAN: Final = "plan"
 """Table of a cluster with the options of its plan; the others are those of its snapshot."""

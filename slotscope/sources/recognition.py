@@ -247,16 +247,6 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
 )
 """Each kind with the test of a file's beginning; the first that holds is it."""
 
-_OTHERS: Final = (
-    (b"\xfd7zXZ", "xz: unpack it first"),
-    (b"BZh", "bzip2: unpack it first"),
-    (b"PK\x03\x04", "a zip archive: unpack it first"),
-    (b"\x04\x22\x4d\x18", "lz4: unpack it first"),
-    (b"\x7fELF", "a program"),
-    (b"SQLite format 3", "an SQLite database"),
-)
-_TAR_MAGIC_AT: Final = 257
-
 
 def find_files(paths: Iterable[str]) -> list[InputFile]:
     """All files that *paths* (files, globs, folders with all that is in them, URIs) name; hidden ones of folders are left out.
@@ -304,18 +294,10 @@ def recognise(path: str) -> Recognised:
 
 def _looks(file: Beginning) -> str:
     """What a file that nothing here reads looks like."""
-    data = file.data
-    known = next((words for magic, words in _OTHERS if data.startswith(magic)), "")
-    if known:
-        return known
-    if data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
-        return "a tar archive: unpack it first"
-    begins = repr(data[:SHOWN_BYTES])[2:-1]
+    begins = repr(file.data[:SHOWN_BYTES])[2:-1]
     if not _is_text(file):
         return f"binary data that begins {begins}"
-    if file.members:
-        return f"JSON lines with {', '.join(list(file.members)[:4])[:60]}"
-    return f"JSON that begins {begins}" if data.lstrip()[:1] in (b"{", b"[") else f"text that begins {begins}"
+    return f"JSON that begins {begins}" if file.data.lstrip()[:1] in (b"{", b"[") else f"text that begins {begins}"
 
 
 def _read(path: str, count: int) -> bytes:

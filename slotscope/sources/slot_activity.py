@@ -1,4 +1,4 @@
-"""What slots do, from files: CLUSTER SLOT-STATS, MONITOR and counts of keys, combined into one figure a slot and metric."""
+"""What slots do, from files: CLUSTER SLOT-STATS and MONITOR, combined into one figure a slot and metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cluster_core.formats.slot_stats import (
     COUNTERS,
     LINE_BYTES_MAX,
     SlotSample,
-    read_count_line,
     read_monitor_line,
     read_slot_stats,
     read_slot_stats_line,
@@ -71,7 +70,6 @@ class Activity:
 
 def read_activity(
     slot_stats: Sequence[str],
-    counts: Sequence[str],
     monitor: Sequence[str] = (),
     *,
     how: str,
@@ -87,14 +85,11 @@ def read_activity(
     """
     found = Activity()
     readings: dict[tuple[str, int], list[Reading]] = {}
-    for patterns, read in ((slot_stats, _read_polls), (counts, _read_counts)):
-        for number, file in enumerate(expand(list(patterns)) if patterns else []):
-            for sample in read(file.path, found.bad if permissive else None):
-                if sample.node not in left_out:
-                    ts_ns = number if sample.ts_ns is None else sample.ts_ns
-                    readings.setdefault((sample.metric, sample.slot), []).append(
-                        Reading(ts_ns, sample.node, sample.value)
-                    )
+    for number, file in enumerate(expand(list(slot_stats)) if slot_stats else []):
+        for sample in _read_polls(file.path, found.bad if permissive else None):
+            if sample.node not in left_out:
+                reading = Reading(number if sample.ts_ns is None else sample.ts_ns, sample.node, sample.value)
+                readings.setdefault((sample.metric, sample.slot), []).append(reading)
     found.figures = [figure for key, held in sorted(readings.items()) if (figure := _combined(key, sorted(held), how))]
     found.figures += _operations(monitor, window_s, how, found.bad if permissive else None)
     if {metric for metric, _ in readings} & COUNTERS and not set(found.metrics()) & COUNTERS:
@@ -127,14 +122,6 @@ def _read_polls(path: str, bad: list[BadRecord] | None) -> Iterator[SlotSample]:
             _note(error, bad)
             if line == 1 and not raw.lstrip().startswith(b'{"'):
                 return
-
-
-def _read_counts(path: str, bad: list[BadRecord] | None) -> Iterator[SlotSample]:
-    for line, raw in read_lines(path, LINE_BYTES_MAX):
-        try:
-            yield read_count_line(raw, line=line, source=path)
-        except DecodeError as error:
-            _note(error, bad)
 
 
 def _operations(

@@ -31,7 +31,7 @@ SHARED: Final = frozenset(field.name for field in fields(Common)) - {"mode"} | {
     "manifest",
 }
 """Options that no cluster has of its own."""
-OWN: Final = ("cluster", "counts", "drain", "html", "monitor", "slot_stats", "topology", "weight")
+OWN: Final = ("cluster", "drain", "html", "monitor", "slot_stats", "topology", "weight")
 """Options that are set per cluster."""
 
 

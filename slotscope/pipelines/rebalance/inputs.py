@@ -210,14 +210,14 @@ def _topology(request: PlanningOptions, weights: Weights, snapshots: Sequence[st
 
 
 def _activity(request: PlanningOptions, topology: Topology) -> Activity | None:
-    if not request.slot_stats and not request.counts and not request.monitor:
+    if not request.slot_stats and not request.monitor:
         return None
     if not 0.001 <= request.window <= 86400 * 366:
         raise InputError(f"--window {request.window}: seconds, from 0.001 to a year")
     replicas = [node for node in topology.nodes if not node.is_master]
     with progress("reading what slots do"):
         return read_activity(
-            request.slot_stats, request.counts, request.monitor, how=request.combine, window_s=request.window,
+            request.slot_stats, request.monitor, how=request.combine, window_s=request.window,
             left_out={name for node in replicas for name in (node.id, node.address)}, permissive=request.permissive,
         )  # fmt: skip
 
@@ -246,7 +246,7 @@ def _resources(
     counted = ["keys"] if "keys" in loads else []
     found = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
     if not found:
-        raise InputError("no weights: name a snapshot, SLOT-STATS polls, MONITOR logs or counts")
+        raise InputError("no weights: name a snapshot, SLOT-STATS polls or MONITOR logs")
     return found
 
 

@@ -70,7 +70,7 @@ class PlanningOptions(Common, GoalOptions):
     """Options of `plan make`."""
 
     snapshot: Paths = ()
-    """Snapshots of key-slots, oldest first, or latest. Default: latest, unless --counts or --slot-stats replace it"""
+    """Snapshots of key-slots, oldest first, or latest. Default: latest"""
     cluster: Cluster = None
     manifest: str | None = None
     """TOML file with a table [NAME.plan] of options per cluster, or a landing folder: a plan for each cluster (docs/fleet.md)"""
@@ -80,8 +80,6 @@ class PlanningOptions(Common, GoalOptions):
     """Polls of CLUSTER SLOT-STATS: JSON lines of collect --slot-stats, or single replies"""
     monitor: Paths = ()
     """Logs of MONITOR; their commands are counted by slot"""
-    counts: Paths = ()
-    """Files of lines SLOT COUNT, as from COUNTKEYSINSLOT"""
     combine: Literal["last", "mean", "p95", "ewma"] = "last"
     """Combination of several windows or snapshots into one load"""
     window: float = 60.0
@@ -91,8 +89,8 @@ class PlanningOptions(Common, GoalOptions):
 
     @property
     def snapshots(self) -> tuple[str, ...]:
-        """The snapshots whose weights count; none where only counts are given."""
-        return self.snapshot or (() if self.counts else (LATEST,))
+        """The snapshots whose weights count."""
+        return self.snapshot or (LATEST,)
 
     @property
     def can_do_without_snapshot(self) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.slot_stats import SlotSample, read_count_line, read_slot_stats, read_slot_stats_line
+from cluster_core.formats.slot_stats import SlotSample, read_slot_stats, read_slot_stats_line
 
 
 @pytest.fixture(scope="module")
@@ -82,27 +82,12 @@ def test_a_line_that_is_no_poll_says_why(line, said):
     assert (caught.value.offset, caught.value.source) == (9, "f")
 
 
-@pytest.mark.parametrize("line", [b"7 3", b"7,3", b"7\t3", b" 7 :  3 "])
-def test_a_count_is_a_slot_and_a_number(line):
-    """Whatever parts them."""
-    assert read_count_line(line, line=1) == SlotSample(None, "", 7, "keys", 3)
-
-
-@pytest.mark.parametrize("line", [b"16384 1", b"7", b"7 -1", b"a b", b"7 99999999999999999999"])
-def test_a_line_without_slot_and_count_is_refused(line):
-    """With its number as offset."""
-    with pytest.raises(DecodeError, match="not a slot and a count") as caught:
-        read_count_line(line, line=4)
-    assert caught.value.offset == 4
-
-
 @given(st.binary(max_size=300))
 def test_no_bytes_make_the_readers_fail_in_another_way(data):
     """Samples or a DecodeError."""
     for read in (
         read_slot_stats,
         lambda raw: read_slot_stats_line(raw, line=1),
-        lambda raw: read_count_line(raw, line=1),
     ):
         with contextlib.suppress(DecodeError):
             assert read(data) is not None

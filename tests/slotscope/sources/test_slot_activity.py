@@ -30,7 +30,7 @@ def test_counters_of_several_files_become_rates_per_slot_and_owner(tmp_path):
         poll(20, "h:2", {6: (7, 30)}) + poll(30, "h:2", {6: (7, 230)}) + poll(30, "r:1", {5: (9, 9)})
     )
 
-    found = read_activity([str(tmp_path / "*.jsonl")], [], how="mean", left_out={"r:1"})
+    found = read_activity([str(tmp_path / "*.jsonl")], how="mean", left_out={"r:1"})
 
     figures = {(figure.metric, figure.slot): figure for figure in found.figures}
     assert figures["cpu_usec", 5][2:] == (30.0, 1, 0)
@@ -45,13 +45,13 @@ def test_a_single_poll_has_no_rates(tmp_path):
     (tmp_path / "a.jsonl").write_text(poll(0, "h:1", {5: (1, 100)}))
 
     with pytest.raises(InputError, match="two or more"):
-        read_activity([str(tmp_path / "a.jsonl")], [], how="last")
+        read_activity([str(tmp_path / "a.jsonl")], how="last")
 
 
 def test_a_file_may_be_one_reply(tmp_path):
     (tmp_path / "reply.txt").write_text(json.dumps([[5, {"key-count": 7}], [6, {"key-count": 0}]]))
 
-    assert read_activity([str(tmp_path / "reply.txt")], [], how="last").loads("keys")[5:7] == [7.0, 0.0]
+    assert read_activity([str(tmp_path / "reply.txt")], how="last").loads("keys")[5:7] == [7.0, 0.0]
 
 
 def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
@@ -66,29 +66,19 @@ def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
     log = "OK\n" + "".join(f"{T + second}.000000 [0 h:1] {words}\n" for second, words in commands)
     (tmp_path / "m.log.gz").write_bytes(gzip.compress(log.encode()))
 
-    found = read_activity([], [], [str(tmp_path / "m.log.gz")], how="mean")
+    found = read_activity([], [str(tmp_path / "m.log.gz")], how="mean")
 
     assert {f.slot: (f.value, f.windows) for f in found.figures} == {a: (3 / 60 / 2, 2), b: (1 / 60 / 2, 2)}
 
 
-def test_counts_are_what_holds(tmp_path):
-    """Files without times follow each other by name."""
-    (tmp_path / "1").write_text("5 10\n6,3\n")
-    (tmp_path / "2").write_text("5 20\n")
-
-    found = read_activity([], [str(tmp_path / "1"), str(tmp_path / "2")], how="last")
-
-    assert found.loads("keys")[5:7] == [20.0, 3.0]
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "offset"),
-    [("slot_stats", '{"time": 1}\n{"time": 2,\n', 2), ("counts", "5 10\n5 ten\n", 2), ("monitor", "OK\nrubbish\n", 2)],
+    [("slot_stats", '{"time": 1}\n{"time": 2,\n', 2), ("monitor", "OK\nrubbish\n", 2)],
 )
 def test_bad_lines_stop_or_are_listed(tmp_path, kind, text, offset):
     """With file, place and reason."""
     (tmp_path / "f").write_text(text)
-    given = {"slot_stats": [], "counts": [], kind: [str(tmp_path / "f")]}
+    given = {"slot_stats": [], kind: [str(tmp_path / "f")]}
 
     with pytest.raises(DecodeError, match=f"f: offset {offset}: "):
         read_activity(**given, how="last")
@@ -98,4 +88,4 @@ def test_bad_lines_stop_or_are_listed(tmp_path, kind, text, offset):
 
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(DecodeError, match="/no/such"):
-        read_activity(["/no/such"], [], how="last")
+        read_activity(["/no/such"], how="last")
