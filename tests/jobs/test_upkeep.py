@@ -130,7 +130,7 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
     staged = Path(root) / "_staging"
     run = Run(root, "key-slots", "dead", started_at=NOW - timedelta(hours=1))
     begin_together([run])
-    run.stage(SLOT_LOAD).add(pa.Table.from_pylist([{"slot": 1, "keys": 1}], SLOT_LOAD.unlabelled))
+    run.for_tasks(SLOT_LOAD).stage(SLOT_LOAD, pa.Table.from_pylist([{"slot": 1, "keys": 1}], SLOT_LOAD.unlabelled))
     early = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW)
     stays = staged.exists()
     late = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW + timedelta(hours=2))

@@ -266,9 +266,9 @@ class HistoryReplay:
         if run.cluster is None or self._spark is None or not runs_here(self._spark):
             return None
         run.continues = state is not None
-        stage = run.stage(history.BUS_MESSAGES, _new_messages(state))
-        noted = bind(task_notes, run=run, states=self._states.of_headers(run, state))
-        return MessageTable(stage, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
+        ours = run.for_tasks(history.BUS_MESSAGES, _new_messages(state))
+        noted = bind(task_notes, run=ours, states=self._states.of_headers(run, state))
+        return MessageTable(ours, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
         """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""

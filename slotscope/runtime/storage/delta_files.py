@@ -69,17 +69,6 @@ def exists(root: str, table: Table) -> bool:
         return DeltaTable.is_deltatable(place, stores.storage_options(place))
 
 
-def is_written(root: str, table: Table) -> bool:
-    """Whether a job of the root has had rows for *table*; raises `InputError` where the root has no tables."""
-    check_format(root)
-    if not exists(root, table) and not exists(root, RUNS):
-        from schemas.catalogue import writers  # all tables
-
-        jobs = " or ".join(writers(table)) or "the job that writes it"
-        raise InputError(f"{location(root, table)}: no such table; is --root right, and did {jobs} run?")
-    return exists(root, table)
-
-
 @cache
 def check_format(root: str) -> None:
     """Raise `InputError` where the tables of *root* have a newer format than this version writes, or one older than the last two."""
@@ -264,14 +253,20 @@ def as_rows(answer: pa.Table) -> list[dict[str, Any]]:
 
 def query_table(root: str, sql: str, *tables: Table) -> pa.Table:
     """The answer of DataFusion to *sql*, which names *tables* without their layers; raises as `read_rows` does."""
+    check_format(root)
     engine = QueryBuilder()
     with _reading(", ".join(location(root, table) for table in tables)):
         for table in tables:
             there, source = set[str](), "(SELECT 1) WHERE FALSE"
-            if is_written(root, table):
+            if exists(root, table):
                 opened, source = open_at(location(root, table)), f"{table.sql_name}_stored"
                 engine.register(source, opened)
                 there = {field.name for field in opened.schema().fields}
+            elif not exists(root, RUNS):
+                from schemas.catalogue import writers  # all tables
+
+                jobs = " or ".join(writers(table)) or "the job that writes it"
+                raise InputError(f"{location(root, table)}: no such table; is --root right, and did {jobs} run?")
             columns = (
                 f'"{f.name}"' if f.name in there else f'{_NULLS.get(f.type, "NULL")} AS "{f.name}"'
                 for f in table.schema

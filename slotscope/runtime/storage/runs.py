@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -51,25 +51,6 @@ class State(StrEnum):
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"
-
-
-class Stage(NamedTuple):
-    """Where tasks put rows of *table*: a Delta table below *folder*; *labels* name snapshot or plan, cluster and run."""
-
-    folder: str
-    table: Table
-    labels: tuple[str | None, ...]
-
-    def labelled(self, rows: pa.Table) -> pa.Table:
-        """*rows* with the labels, in the columns of the table."""
-        rows = rows.select([name for name in rows.column_names if name not in self.table.labels])
-        for name, value in zip(self.table.labels, self.labels, strict=True):
-            rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(rows)))
-        return rows.select(self.table.columns).cast(self.table.stored)
-
-    def add(self, rows: pa.Table) -> None:
-        """Append *rows*, labelled; several processes may do so at the same time."""
-        delta_files.append_rows(self.folder, self.table, self.labelled(rows))
 
 
 @dataclass(slots=True)
@@ -155,23 +136,32 @@ class Run:
                 f"--snapshot {self.name}: that is one of cluster {other}, not of {self.cluster}: choose another name"
             )
 
-    def stage(self, table: Table, tail: str = "TRUE") -> Stage:
-        """Where tasks put rows of *table* themselves; `wrote` counts them.  *tail* as in `append`."""
-        self._by_tasks.add(table)
-        return self._stage(table, tail)
-
-    def _stage(self, table: Table, tail: str) -> Stage:
+    def for_tasks(self, table: Table, tail: str = "TRUE") -> Run:
+        """This run for tasks that `stage` rows of *table*; *tail* as in `append`."""
         self._tails.setdefault(table, tail)
-        return Stage(self._folder, table, (self.name, self.cluster, self.run_id))
+        self._by_tasks.add(table)
+        return replace(self, _held={})
+
+    def stage(self, table: Table, rows: pa.Table) -> None:
+        """Stage *rows* in a task, as several may at the same time; `wrote` counts them."""
+        delta_files.append_rows(self._folder, table, self._labelled(table, rows))
 
     def append(self, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table, tail: str = "TRUE") -> None:
-        """Stage *rows* of *table*.
+        """Stage *rows* of *table* in memory.
 
         *tail* is the SQL condition of the snapshot's rows that they replace where this run continues an earlier one; all of them else.
         """
-        made = self._stage(table, tail).labelled(delta_files.as_table(table, rows))
+        self._tails.setdefault(table, tail)
+        made = self._labelled(table, delta_files.as_table(table, rows))
         self._held.setdefault(table, []).append(made)
         self.wrote(table, len(made))
+
+    def _labelled(self, table: Table, rows: pa.Table) -> pa.Table:
+        """*rows* with the names of snapshot or plan, cluster and run, in the columns of *table*."""
+        rows = rows.select([name for name in rows.column_names if name not in table.labels])
+        for name, value in zip(table.labels, (self.name, self.cluster, self.run_id), strict=True):
+            rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(rows)))
+        return rows.select(table.columns).cast(table.stored)
 
     def wrote(self, table: Table, rows: int) -> None:
         """Count so many staged *rows* of *table*."""

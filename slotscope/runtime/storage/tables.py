@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage.runs import HELD_ROWS_MAX, THREADS, Run, Stage
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, THREADS, Run
 
 STAGED_ROWS = 200_000
 """Rows of one commit of a task to a staged table."""
@@ -48,14 +48,15 @@ def apply_change(change: Change, run: Run) -> None:
     if isinstance(rows, pa.Table):
         run.append(change.table, rows, change.tail)
         return
-    staging = bind(_stage_made, by=change.by or iter, stage=run.stage(change.table, change.tail))
+    staging = bind(_stage_made, by=change.by or iter, run=run.for_tasks(change.table, change.tail), table=change.table)
     run.wrote(change.table, sum(row["rows"] for row in rows.mapInArrow(staging, "rows BIGINT").collect()))
 
 
 def _stage_made(
     batches: Iterator[pa.RecordBatch],
     by: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    stage: Stage,
+    run: Run,
+    table: Table,
 ) -> Iterator[pa.RecordBatch]:
     """Stage the rows that *by* makes of *batches*; yield the number of rows of each commit."""
     made: list[pa.RecordBatch] = []
@@ -63,7 +64,7 @@ def _stage_made(
         made += [batch] if batch is not None else []
         count = sum(map(len, made))
         if count and (batch is None or count >= STAGED_ROWS):
-            stage.add(pa.Table.from_batches(made))
+            run.stage(table, pa.Table.from_batches(made))
             made = []
             yield pa.RecordBatch.from_pydict({"rows": pa.array([count], pa.int64())})
 

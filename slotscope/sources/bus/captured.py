@@ -12,7 +12,7 @@ import pyarrow as pa
 from cluster_core.kernels.bus.link_meter import LinkMeter
 from schemas.history import BUS_MESSAGES
 from schemas.table import BYTES, INTEGER, LONG, TEXT
-from slotscope.runtime.storage.runs import Stage
+from slotscope.runtime.storage.runs import Run
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.polls_and_logs import times
 from slotscope.sources.bus.side_threads import SideWork
@@ -77,12 +77,12 @@ _Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class MessageTable:
-    """The *stage* to which a task may add rows, in commits of *commit_rows*, where there are more than *few*.
+    """The *run* for which a task may stage rows, in commits of *commit_rows*, where there are more than *few*.
 
     The task also returns the result of *noted*, given its facts.
     """
 
-    stage: Stage
+    run: Run
     few: int
     commit_rows: int
     noted: Callable[[dict[str, Any]], Iterator[pa.RecordBatch]]
@@ -127,7 +127,7 @@ class MessageRows:
 
     def _store(self, table: MessageTable) -> None:
         if self._waiting:
-            self._side.give(bind(_stored, self._waiting, table.stage))
+            self._side.give(bind(_stored, self._waiting, table.run))
         self._waiting, self._count, self._is_storing = [], 0, True
 
 
@@ -135,8 +135,8 @@ def _packed(columns: _Columns) -> Iterator[pa.RecordBatch]:
     yield blob_row(MESSAGE, 0, packed_table(message_table(columns)))
 
 
-def _stored(waiting: list[_Columns], stage: Stage) -> Iterator[pa.RecordBatch]:
+def _stored(waiting: list[_Columns], run: Run) -> Iterator[pa.RecordBatch]:
     """Stage the rows; yield their number."""
     rows = pa.concat_tables([message_table(columns) for columns in waiting])
-    stage.add(rows)
+    run.stage(BUS_MESSAGES, rows)
     yield blob_row(STORED, 0, b"", number=len(rows))

@@ -197,7 +197,8 @@ def test_rows_that_tasks_stage_are_read_and_committed_with_those_in_memory(tmp_p
         runs = [Run(str(tmp_path), "key-slots", name) for name in names]
         begin_together(runs)
         for run in runs:
-            run.stage(SLOT_LOAD).add(pa.concat_tables([empty, rows], promote_options="default"))
+            staged = pa.concat_tables([empty, rows], promote_options="default")
+            run.for_tasks(SLOT_LOAD).stage(SLOT_LOAD, staged)
             run.wrote(SLOT_LOAD, 2)
             run.append(SLOT_LOAD, [{"slot": 3, "keys": 7}])
             assert sorted(row["slot"] for row in run.read(SLOT_LOAD, ("slot",))) == [1, 2, 3]
