@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -292,7 +293,7 @@ def _memory_engine() -> DuckDBPyConnection:
     """An empty database that knows the functions of DataFusion in queries."""
     import duckdb
 
-    engine = duckdb.connect(config={"threads": 1})
+    engine = duckdb.connect(config={"threads": 1, "temp_directory": tempfile.gettempdir()})
     engine.execute("SET TimeZone = 'UTC'")
     engine.execute("CREATE MACRO regexp_like(value, pattern) AS regexp_matches(value, pattern)")
     return engine
