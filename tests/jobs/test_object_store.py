@@ -113,7 +113,7 @@ def test_a_store_without_answer_and_a_missing_bucket_are_one_line(store, monkeyp
     if endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
 
-    with pytest.raises(PlaceError, match=rf"^s3://\w+/r: cannot be written: {reason}"):
+    with pytest.raises(PlaceError, match=rf"^s3://\w+/r/silver/runs: cannot be read: {reason}"):
         begin(root)
 
 

@@ -75,9 +75,10 @@ def check_format(root: str) -> None:
     """Raise `InputError` where the tables of *root* have a newer format than this version writes, or one older than the last two."""
     with _reading(location(root, RUNS)):
         opened = _opened(location(root, RUNS))
+    is_numbered = opened is None or "format" in {field.name for field in opened.schema().fields}
     files = pa.table(opened.get_add_actions(flatten=True)).to_pylist() if opened is not None else []
-    written = max((file.get("max.format") or 0 for file in files), default=FORMAT)
-    if written < OLDEST_FORMAT:
+    written = max((file.get("max.format") or OLDEST_FORMAT for file in files), default=FORMAT)
+    if not is_numbered or written < OLDEST_FORMAT:
         raise InputError(f"{root}: tables of an older version; run: slotscope tables migrate --root {root}")
     if written > FORMAT:
         raise InputError(f"{root}: tables of a newer version; upgrade slotscope")
