@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from jobs.main import main
 from slotscope.sources.node_polls import Poll, PollFile
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import free_port, redis_binary, running, valkey_binary
+from tests.benches.servers import running, valkey_binary
 
 pytestmark = pytest.mark.servers
 
@@ -175,31 +174,3 @@ def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
     """Exit code 2."""
     assert run(words, "--landing", str(tmp_path)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1
-
-
-def test_tls_is_spoken_and_certificates_are_checked(tmp_path, capsys):
-    """With the authority's certificate it works, without it is refused, unless nobody checks."""
-    binary = redis_binary()
-    if binary is None or shutil.which("openssl") is None:
-        pytest.skip("redis-server or openssl is not installed")
-    key, cert = certificate(tmp_path)
-    port = free_port()
-    files = {"tls_cert_file": cert, "tls_key_file": key, "tls_ca_cert_file": cert}
-    options = {"tls_port": port, "tls_cluster": "yes", "tls_auth_clients": "no", **files}
-    words = (f"localhost:{port}", "--landing", str(tmp_path), "--duration", "0.5", "--tls")
-    with running(binary, cluster=True, **options):
-        assert run(*words, "--tls-ca", cert) == 0
-        assert run(*words) == 2
-        assert run(*words, "--tls-insecure") == 0
-
-    assert "certificate verify failed" in capsys.readouterr().err
-    assert {poll.address for poll in polls_in(tmp_path)} == {f"localhost:{port}"}
-
-
-def certificate(folder: Path) -> tuple[str, str]:
-    """A key and a certificate of its own for localhost."""
-    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert]
-    subprocess.run([*made, *names], check=True, capture_output=True)
-    return key, cert

@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 from benchmarks import fidelity
-from benchmarks.fidelity import Recording
 from slotscope.runtime import cli
 from tests.conftest import DATA
 
@@ -41,18 +40,3 @@ def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, se
     assert code == cli.OK, told
     assert "WORSE" not in told
     assert " 0 do not" in told
-
-
-@pytest.mark.long
-def test_events_of_the_replay_are_those_of_the_logs_and_their_number_is_not_zero(recordings) -> None:
-    recording = Recording(recordings / SERVERS[0])
-    replayed = recording.replay()
-
-    kinds = {told.kind for events in replayed.events.values() for told in events}
-
-    assert {"fail-decided", "election-started", "vote", "election-won"} <= kinds
-
-
-def test_a_folder_without_recordings_is_an_error(tmp_path, capsys) -> None:
-    assert cli.run(fidelity.command, [str(tmp_path)]) == 2
-    assert "no recordings" in capsys.readouterr().err

@@ -83,25 +83,6 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
     assert differences(root, landing, replayed) == {}
 
 
-@pytest.mark.long
-def test_a_full_disk_tells_a_scheduler_to_run_once_again(spark, replayed, tmp_path, monkeypatch) -> None:
-    """The exit code of `TryAgainError` is 75; what a refused run had not written the next one writes."""
-    landing, root = tmp_path / "landing", tmp_path / "root"
-    put(landing_files(landing, packets_max=PACKETS))
-    request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
-
-    def refuse(*arguments: Any, **more: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as full:
-        full.setattr(delta_files, "write_deltalake", refuse)
-        with pytest.raises(TryAgainError, match="No space left on device"):
-            Follower(spark, request, lambda batch: None).run(threading.Event())
-    Follower(spark, request, lambda batch: None).run(threading.Event())
-
-    assert differences(root, landing, replayed) == {}
-
-
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A disk of 512 kB for the checkpoint of ``tmp_path/root``."""

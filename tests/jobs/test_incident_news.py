@@ -18,7 +18,6 @@ from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from slotscope.pipelines.bus.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from tests.benches.ports import free_port
 from tests.builders.stored_rows import replace_rows
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -119,19 +118,6 @@ def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     assert told == [(OPEN, False), (CLOSED, True)]
 
 
-def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root, receiver) -> None:
-    receiver.status = 503
-    hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/secret")
-    lines = spread_news(str(root), [SNAPSHOT], hooks)
-    receiver.status = 200
-    spread_news(str(root), [SNAPSHOT], hooks)
-
-    assert [told["incident_id"] for told in receiver.posted] == 2 * known(root)
-    assert any("127.0.0.1: HTTP 503" in line for line in lines)
-    assert not any("secret" in line for line in lines)
-    assert spread_news(str(root), [SNAPSHOT], hooks) == []
-
-
 def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
     """A command that took an incident does not get it a second time because a webhook refused it; nor is the incident printed again."""
     heard = tmp_path / "heard"
@@ -146,17 +132,6 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
     assert heard.read_text() == once
     assert [told["incident_id"] for told in receiver.posted] == 2 * known(root)
     assert again == [f"{SNAPSHOT}: {one}: not delivered: 127.0.0.1: HTTP 503" for one in known(root)]
-
-
-def test_why_nobody_was_reached_is_said_in_words(root, tmp_path) -> None:
-    hooks = Hooks(f"{tmp_path}/no-such-program", f"http://127.0.0.1:{free_port()}/secret")
-
-    lines = spread_news(str(root), [SNAPSHOT], hooks)
-
-    told = f"{tmp_path}/no-such-program: No such file or directory; 127.0.0.1: Connection refused"
-    assert [line for line in lines if "not delivered" in line] == [
-        f"{SNAPSHOT}: {one}: not delivered: {told}" for one in known(root)
-    ]
 
 
 def test_an_incident_that_later_files_do_not_show_is_withdrawn(root, receiver) -> None:

@@ -74,16 +74,6 @@ def test_a_file_ends_at_its_size(tmp_path):
     assert all(path.stat().st_size < 6500 for path in finished(tmp_path))
 
 
-def test_without_content_there_is_no_file(tmp_path):
-    series = Series(tmp_path, Kind.POLLS, Rotation(S, 5000))
-    for second in range(5):
-        series.turn(NOW + second * S)
-    series.begin(NOW)
-    series.end(NOW + S)
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_link_is_not_followed(tmp_path):
     """Somebody else's file is not cut."""
     other = tmp_path / "other"

@@ -134,13 +134,6 @@ def test_incidents_of_seven_days_are_counted_by_the_day_on_which_they_began(tmp_
     assert NOW_MS - (one.last_incident_ms or 0) == 3_600_000
 
 
-def test_masters_are_compared_by_bytes_or_keys_where_memory_is_not_known(tmp_path):
-    snapshot(str(tmp_path), None, [None, None])
-    (one,) = load_fleet(str(tmp_path), NOW_MS).clusters
-
-    assert (one.cluster, one.skew, one.skew_by, one.size_bytes) == ("(no cluster named)", 1.0, "of bytes", 10)
-
-
 @pytest.mark.long
 def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(root):
     """Names are shown and do nothing."""
