@@ -2,7 +2,7 @@
 
 1. Prices of a linear program for each master over a limit prove a bound of the moved cost.
 2. Walks from the present owners look for few ranges within a budget above the bound.  On ordinary loads the search ends here.  It is skipped
-   for many masters with more heavy slots than that.
+   for many masters with half as many heavy slots.
 3. If that finds nothing, or many ranges, a program of all moves improves the prices, and a second program places heavy slots.  Walks from
    there meet the limits, then look for few ranges with the budget above that placement.
 """
@@ -90,13 +90,11 @@ class Search:
         of_bound, of_data = self.scaled.budgets
         base = self.bound
         heavy, takers = len(heavy_slots(self._arrays)), len(self._arrays.takers)
-        is_crowded = FEW_MASTERS < takers < heavy and takers <= PLACED_MASTERS_MAX
+        is_crowded = FEW_MASTERS < takers <= min(2 * heavy, PLACED_MASTERS_MAX)
         best = None if is_crowded else self._within(base * (1 + of_bound), known)
         if best is None or (heavy and count_ranges(best) > SHREDDED * takers):
             placed = self._place_heavy()
             least, near = self._fewest_bytes(known if best is None else best, placed)
-            if least is None and is_crowded:
-                least = self._within(base * (1 + of_bound), known)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
             base = self.bound
