@@ -28,7 +28,7 @@ def run(spark: SparkSession, request: Request, *, now_ms: int | None = None) -> 
 
 
 def command(request: Request = Request()) -> int | None:
-    """Rank changes that save memory: server versions, encodings, buckets, names, compression.
+    """Rank changes that save memory: server versions, allocators, limits of packed values.
 
     Reads the dumps of --snapshot again; with --rdb it takes that snapshot in the same pass, also from live servers.
     """

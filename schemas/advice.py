@@ -50,7 +50,7 @@ SAVINGS = snapshot_table(
         required(
             "kind",
             TEXT,
-            "upgrade, allocator, restart, setting, bucket, compress, expire, split_key or split_tag",
+            "upgrade, allocator, restart, setting, expire, split_key or split_tag",
         ),
         required("subject", BYTES, "version, setting, prefix, key or tag"),
         optional("subject_text", TEXT, "subject as text, escaped as in the reports"),

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
-from cluster_core.advice.changes import (
-    BUCKET_KEYS,
-    LIST_SETTING,
-    SETTINGS,
-    AdviceSums,
-    Point,
-    PrefixSums,
-    Step,
-    TextSums,
-    curve,
-    marked,
-)
+from cluster_core.advice.changes import SETTINGS, AdviceSums, Point, Step, curve
 from cluster_core.advice.conditions import Condition
-from cluster_core.memory.layouts import KEY_IN_OBJECT
-from cluster_core.memory.model import ENTRY_BYTES, OBJECT_BYTES, MemoryModel
-from cluster_core.memory.structures import sds_bytes
+from cluster_core.memory.model import MemoryModel
 from cluster_core.slots.key_slot import hash_tag
 
-BUCKET_NUMBER_BYTES = 4
-"""Bytes after the prefix in a bucket's name."""
-LISTPACK_HEAD_BYTES = 7
-QUANTILES = [NormalDist().inv_cdf((number + 0.5) / 32) for number in range(32)]
-"""Equally weighted quantiles of a normal distribution, in standard deviations."""
 WALKED = 2
 """Index of the maximum elements walked in the sums of a curve."""
 
@@ -40,8 +20,7 @@ class Totals:
     """Sums under *conditions*, the current one first.
 
     *keys*: all keys. *memory*: current bytes, bytes under each condition, number of keys measured under the current one
-    only. *prefixes*: keys, then the amounts of `PrefixSums` in order, with the number of unmeasured keys after the
-    conditions. *curves*, by setting and value: keys, bytes saved, maximum elements walked, then savings under each
+    only. *prefixes*: keys, then amounts as in *memory*. *curves*, by setting and value: keys, bytes saved, maximum elements walked, then savings under each
     condition on these keys.
     """
 
@@ -61,70 +40,25 @@ class Totals:
                 if of == name
             ]
             result += curve(name, steps)
-        lists = [(value, sums) for (of, value), sums in sorted(self.curves.items(), reverse=True) if of == LIST_SETTING]
-        return result + marked(
-            [Point(LIST_SETTING, value, sums[0], sums[1], sums[2], is_knee=False) for value, sums in lists]
-        )
+        return result
 
     def sums(self, model: MemoryModel) -> AdviceSums:
         """Return the input of the ranking."""
         points = self.points(model)
-        knees = {point.setting: point.value for point in points if point.is_knee}
-        claimed = {
-            name: [
-                sum(values)
-                for values in zip(
-                    *(
-                        sums[3:]
-                        for (of, value), sums in self.curves.items()
-                        if of == name and (value <= knee if name != LIST_SETTING else value == knee)
-                    ),
-                    strict=True,
-                )
-            ]
-            for name, knee in knees.items()
-        }
+        claimed = {}
+        for point in points:
+            if point.is_knee:
+                steps = [
+                    sums for (of, value), sums in self.curves.items() if of == point.setting and value <= point.value
+                ]
+                claimed[point.setting] = [sum(saved) for saved in zip(*(sums[3:] for sums in steps), strict=True)]
         count = len(self.conditions)
-        prefixes = [_prefix_sums(name, keys, amounts, count, model) for name, (keys, amounts) in self.prefixes.items()]
-        return AdviceSums(
-            self.memory[0], self.keys, [(item.server, item.allocator) for item in self.conditions],
-            list(self.memory[1 : 1 + count]), points, claimed, prefixes, _bucket_bytes(model),
-        )  # fmt: skip
-
-
-def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int, model: MemoryModel) -> PrefixSums:
-    now, behind = amounts[0], 2 * conditions + 2
-    memory, bucket_saved = amounts[1 : conditions + 1], amounts[conditions + 2 : behind]
-    bucket_keys, bucket_now, payload, squares, lzf_saving, *texts = amounts[behind:]
-    return PrefixSums(
-        name, keys, now, memory, bucket_saved, bucket_keys, bucket_now, _packed(model, payload, squares, bucket_keys), lzf_saving, TextSums(*texts)
-    )  # fmt: skip
+        conditions = [(item.server, item.allocator) for item in self.conditions]
+        return AdviceSums(self.memory[0], self.keys, conditions, list(self.memory[1 : 1 + count]), points, claimed)
 
 
 def _has_setting(model: MemoryModel, name: str) -> bool:
     return "SET_LISTPACK" in model.layout.types or not name.startswith("set-max-listpack")
-
-
-def _bucket_bytes(model: MemoryModel) -> int:
-    """Return the bytes of a bucket besides its packed value: name, object, entry."""
-    if model.layout.key_place == KEY_IN_OBJECT:
-        return OBJECT_BYTES + sds_bytes(BUCKET_NUMBER_BYTES)
-    return ENTRY_BYTES + OBJECT_BYTES + model.allocated(sds_bytes(BUCKET_NUMBER_BYTES))
-
-
-def _packed(model: MemoryModel, payload: int, squares: int, keys: int) -> int:
-    """Return the bytes of packed buckets for *keys*; entries take *payload* bytes, *squares* is the sum of their
-    squares.
-
-    A bucket sums many entries: sizes are normal about the mean, each rounded up.
-    """
-    buckets = -(-keys // BUCKET_KEYS)
-    if model.layout.packed_exact or not buckets:
-        return payload + buckets * LISTPACK_HEAD_BYTES
-    mean = payload * BUCKET_KEYS // keys + LISTPACK_HEAD_BYTES
-    spread = math.sqrt(max(squares - payload**2 / keys, 0.0) / keys * BUCKET_KEYS)
-    sizes = [model.allocated(max(round(mean + spread * item), 1)) for item in QUANTILES]
-    return round(sum(sizes) / len(sizes) / mean * (payload + buckets * LISTPACK_HEAD_BYTES))
 
 
 EXPIRY_SHARE_MIN = 0.01

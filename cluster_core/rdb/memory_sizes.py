@@ -146,13 +146,6 @@ def _string(m: Any, length: int) -> int:
     return allocated(m, sds_bytes(length))
 
 
-@borrowing()
-def fill_allocations(m: Any, lengths: Any, are_strings: bool, result: Any) -> None:
-    """Fill *result* with what each of *lengths* takes, as a string of its own or as it is."""
-    for i in range(len(lengths)):
-        result[i] = _string(m, lengths[i]) if are_strings else allocated(m, lengths[i])
-
-
 @borrowing(forceinline=True)
 def _key(m: Any, key_length: int, expires: bool) -> int:
     place = m[KEY_PLACE]

@@ -8,11 +8,15 @@ trusts what a skim has proven of a record, and checks each step against the reco
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cluster_core.advice.conditions import Condition
 from cluster_core.kernels.compiled import borrowing, compiled
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory import structures
 from cluster_core.memory.model import LONG_ELEMENT_BYTES
 from cluster_core.memory.structures import LIBC
@@ -21,8 +25,11 @@ from cluster_core.rdb import memory_sizes as sizes
 from cluster_core.rdb import skim_state as columns
 from cluster_core.rdb import value_state as state
 from cluster_core.rdb.atoms import digits_of, read_string, signed_integer
-from cluster_core.rdb.strings import INT_STRING, LZF_STRING
-from cluster_core.rdb.value_state import DOUBLE, IN_DATA, IN_SCRATCH, INTEGER
+from cluster_core.rdb.head import RdbHead
+from cluster_core.rdb.memory_sizes import model_array
+from cluster_core.rdb.skim_state import grammar_array
+from cluster_core.rdb.strings import INT_STRING
+from cluster_core.rdb.value_state import DOUBLE, IN_SCRATCH, INTEGER
 from cluster_core.rdb.value_walk import begin_value, find_element, pass_element
 from cluster_core.rdb.walk_records import embstr_bytes_max, find_value, is_integer
 
@@ -124,17 +131,6 @@ def _take_word(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, m
 
 
 @borrowing()
-def fill_entries(data: Any, starts: Any, ends: Any, result: Any) -> None:
-    """Write what the string between each of *starts* and *ends* takes as an entry of a listpack."""
-    for i in range(len(starts)):
-        size = ends[i] - starts[i]
-        if 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, starts[i], size):
-            result[i] = _listpack_integer_bytes(_integer_of(data, starts[i], size))
-        else:
-            result[i] = _listpack_string_bytes(size)
-
-
-@borrowing()
 def _digits(value: int) -> int:
     count = np.int64(1)
     if value < 0:
@@ -180,9 +176,9 @@ def packed_memory(m: Any, rule_ziplists: int, acc: Any, zip_bytes: int, pack_byt
 ) = range(11)
 """Limits up to which a server packs values, bytes of a list that is one listpack (0: never), whether packed values are ziplists, when strings are embedded."""
 
-(IS_KNOWN, ELEMENTS, LONGEST, PAYLOAD, NODES, PACKED, TABLE, RAW_BYTES, LZF_BYTES, SHAPES) = range(10)
-"""Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack (also of a string), nodes of a list; what the key takes packed (of a list: its nodes) and as a table
-by the first model; bytes of a string, of its compressed form (0: it is not)."""
+(IS_KNOWN, ELEMENTS, LONGEST, PACKED, TABLE, SHAPES) = range(6)
+"""Of a value: whether all models know it (2: a set of integers); elements, the longest one; what the key takes packed and as a table by the first
+model."""
 
 
 @borrowing()
@@ -334,7 +330,8 @@ def _collection(measure: int, name: Any, sums: Any, conditions: Any, memory: Any
 
 
 @borrowing()
-def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: Any, shape: Any) -> None:
+def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: Any) -> None:
+    """Write what a list takes under each model."""
     acc, parts = sums
     _, models, rules = conditions
     for k in range(len(models)):
@@ -343,39 +340,25 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
         encoding = np.int64(grammar.LISTPACK) if one else np.int64(grammar.QUICKLIST)
         whole = sizes.Parts(parts[k, PART_NODES], np.int64(0), np.int64(0))
         memory[k] = sizes.whole_size(m, np.int64(grammar.M_LIST), encoding, acc[COUNT], key_length, expires, whole)
-    shape[ELEMENTS] = acc[COUNT]
-    shape[NODES] = acc[NODES_MET]
-    shape[TABLE] = memory[0]
-    shape[PACKED] = parts[0, PART_NODES]
 
 
 @borrowing()
-def _string(data: Any, at: int, end: int, name: Any, sums: Any, conditions: Any, memory: Any, shape: Any) -> int:
-    """Write what a string takes under each model, and add it as an entry of a packed value; return `DONE` or `UNKNOWN`."""
-    acc, parts = sums
+def _string(data: Any, at: int, end: int, name: Any, conditions: Any, memory: Any) -> int:
+    """Write what a string takes under each model; return `DONE` or `UNKNOWN`."""
     key_length, expires, encoding = name
     _, models, rules = conditions
-    size, body, raw, kind = read_string(data, at, end)
+    size, body, length, kind = read_string(data, at, end)
     start = at + size
     if size <= 0 or start + body > end:
         return UNKNOWN
-    length = raw
-    list_measure = np.int64(grammar.M_LIST)
     if kind == INT_STRING:
-        number = signed_integer(data, start, body)
-        length = digits_of(number)
-        _take_word(data, np.int64(INTEGER), number, length, acc, parts, models[:0], list_measure)
-    else:
-        form = np.int64(COMPRESSED if kind == LZF_STRING else IN_DATA)
-        _take_word(data, form, start, raw, acc, parts, models[:0], list_measure)
+        length = digits_of(signed_integer(data, start, body))
     for k in range(len(models)):
         form = encoding
         if encoding != grammar.INT:
             fits = length <= embstr_bytes_max(rules[k, EMBSTR_RULE], key_length, expires)
             form = np.int64(grammar.EMBSTR) if fits else np.int64(grammar.RAW)
         memory[k] = sizes.string_size(models[k], key_length, expires, form, length)
-    shape[RAW_BYTES] = length
-    shape[LZF_BYTES] = body if kind == LZF_STRING else 0
     return DONE
 
 
@@ -416,11 +399,11 @@ def measure_values(
         code = np.int64(UNKNOWN)
         if layout == grammar.L_STRING:
             name = lengths[i], expires, np.int64(encodings[i])
-            code = _string(data, at, ends[i], name, (acc, parts), conditions, memory[i], shapes[i])
+            code = _string(data, at, ends[i], name, conditions, memory[i])
         elif layout == grammar.L_QUICKLIST:
             code = _take_elements(data, st, measure, (acc, parts), conditions, models[:0], scratch)
             if code == DONE:
-                _list(lengths[i], expires, (acc, parts), conditions, memory[i], shapes[i])
+                _list(lengths[i], expires, (acc, parts), conditions, memory[i])
         elif (
             measure not in (grammar.M_UNKNOWN, grammar.M_LIST)
             and g[op, columns.LEAD_BYTES] == 0
@@ -441,5 +424,50 @@ def measure_values(
         if code == DONE:
             shapes[i, IS_KNOWN] = 2 if measure == grammar.M_SET and acc[TEXTS] == 0 else 1
             shapes[i, LONGEST] = acc[LONGEST_STRING]
-            shapes[i, PAYLOAD] = acc[LISTPACK_BYTES]
     return len(begins), np.int64(0)
+
+
+SCRATCH_BYTES_MAX = 256 << 20
+"""A packed value that expands to more is not measured."""
+_SCRATCH_BYTES = 1 << 16
+
+
+class Measured(NamedTuple):
+    """Of each key: *memory* int64[keys, conditions], its *shapes* int64[keys, `SHAPES`]."""
+
+    memory: NDArray[np.int64]
+    shapes: NDArray[np.int64]
+
+
+class ValueMeasure:
+    """Measures values of one file, whose head is *head*, under *conditions*, the dump's own first."""
+
+    def __init__(self, head: RdbHead, conditions: Sequence[Condition]) -> None:
+        models = np.array([model_array(item.model) for item in conditions])
+        rules = np.array([item.rules() for item in conditions], np.int64)
+        self._conditions = grammar_array(head.dialect, head.version, conditions[0].model), models, rules
+        self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+        self._walk = np.zeros(state.STATE_LENGTH, np.int64)
+        self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
+
+    def unmeasured(self, count: int) -> Measured:
+        """Return the measures of *count* keys whose values are unknown."""
+        models = self._conditions[1]
+        return Measured(np.zeros((count, len(models)), np.int64), np.zeros((count, SHAPES), np.int64))
+
+    def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
+        """Measure the keys of *batch*, whose records lie in *data*; its first byte is that at *begin* in the file."""
+        count = len(batch)
+        result = self.unmeasured(count)
+        starts = batch.offset - begin
+        records = starts, starts + batch.serialized_bytes
+        keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding, batch.elements
+        first = 0
+        while first < count:
+            work = self._scratch, self._walk, *self._sums
+            first, need = measure_values(first, data, records, keys, self._conditions, work, tuple(result))
+            if need > SCRATCH_BYTES_MAX:
+                first += 1
+            elif need > len(self._scratch):
+                self._scratch = np.empty(2 * int(need), np.uint8)
+        return result

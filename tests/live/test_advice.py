@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster_core.advice.changes import LIST_SETTING, Kind, rank_changes
 from cluster_core.advice.conditions import Condition, PackedLimits
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from cluster_core.memory.structures import ALLOCATORS, JEMALLOC, JEMALLOC_16, LIBC
+from cluster_core.memory.structures import JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.rdb import shapes
 from cluster_core.rdb.grammar import ENCODINGS
 from cluster_core.rdb.head import RdbHead
-from cluster_core.rdb.measure import ValueMeasure
+from cluster_core.rdb.shapes import ValueMeasure
 from cluster_core.rdb.skim import RdbSkimmer
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
-from tests.builders.advice_totals import advice_totals
 from tests.builders.rdb_rows import batches_of
 
 ERROR_MAX = 0.02
@@ -81,27 +79,7 @@ def queues(keys: int) -> Iterator[Command]:
             yield ("RPUSH", b"l:%d" % i, *(rng.randbytes(9000) for _ in range(4)), "end")
 
 
-def events(keys: int) -> Iterator[Command]:
-    """Streams of few entries and of many, some with a group that has read of them; what stands in their last nodes is little."""
-    rng = random.Random(4)
-    for i in range(keys // 10):
-        key = b"ev:%d" % i
-        for n in range(rng.choice((1, 5, 20, 150))):
-            yield (
-                "XADD",
-                key,
-                b"%d-%d" % (n * 950 + i + 1, n),
-                "kind",
-                rng.randbytes(4).hex(),
-                "n",
-                n,
-            )
-        if i % 3 == 0:
-            yield ("XGROUP", "CREATE", key, "g", "0")
-            yield ("XREADGROUP", "GROUP", "g", "c", "COUNT", 5, "STREAMS", key, ">")
-
-
-DATA = {"sessions": sessions, "collections": collections, "queues": queues, "events": events}
+DATA = {"sessions": sessions, "collections": collections, "queues": queues}
 
 
 def usage(server: Server) -> int:
@@ -201,41 +179,6 @@ def test_keys_of_redis_70_take_on_redis_62_what_was_said(data: str):
     assert found == pytest.approx(true, rel=ERROR_MAX)
 
 
-def lists() -> Iterator[Command]:
-    """Lists of several nodes, of texts and of numbers."""
-    rng = random.Random(4)
-    for i in range(150):
-        count = rng.choice((300, 2000, 3000))
-        yield ("RPUSH", b"q:%d" % i, *(rng.randbytes(rng.randrange(1, 60)).hex() for _ in range(count)))
-        yield ("RPUSH", b"c:%d" % i, *(rng.randrange(-(10**6), 10**6) for _ in range(count)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("server", ["redis", "valkey"])
-def test_larger_nodes_of_lists_save_what_was_said_once_the_lists_are_written_anew(server: str):
-    """jemalloc rounds large nodes up, so there is a loss as well as a gain; a server that loads lists keeps their nodes."""
-    binary = redis_binary() if server == "redis" else valkey_binary()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
-    with running(binary) as live:
-        live.ask(list(lists()))
-        live.call("SAVE")
-        dump = (live.directory / "dump.rdb").read_bytes()
-    with running(binary, files={"dump.rdb": dump}) as live:
-        now, allocator = usage(live), allocator_of(live)
-    with running(binary, files={"dump.rdb": dump}, list_max_listpack_size=-5) as live:
-        loaded = usage(live)
-    with running(binary, list_max_listpack_size=-5) as live:
-        live.ask(list(lists()))
-        written = usage(live)
-    _, totals = advice_totals(dump, MemorySettings(loaded=True), allocator=allocator)
-    said = totals.curves[LIST_SETTING, -5][1]
-
-    assert loaded == pytest.approx(now, rel=0.0001)
-    assert abs(now - written) > 0.005 * now
-    assert said == pytest.approx(now - written, abs=0.001 * now)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["redis", "valkey"])
 def test_larger_limits_save_what_was_said(server: str):
@@ -259,35 +202,6 @@ def test_larger_limits_save_what_was_said(server: str):
     assert now == pytest.approx(before, rel=ERROR_MAX)
     assert then == pytest.approx(after, rel=ERROR_MAX)
     assert after < before * 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("server", ["redis-6.2", "redis", "valkey"])
-def test_hashes_in_the_place_of_small_strings_take_what_was_said(server: str):
-    """Numbers and words under numbers and words, a hundred a bucket."""
-    binary = {"redis-6.2": redis_62_binary, "redis": redis_binary, "valkey": valkey_binary}[server]()
-    if binary is None:
-        pytest.skip(f"{server} is not installed")
-    rng = random.Random(5)
-    values = {
-        b"%d" % i if i % 2 else rng.randbytes(9).hex().encode(): b"%d" % rng.randrange(10**9)
-        if i % 3
-        else rng.randbytes(rng.randrange(1, 30)).hex()
-        for i in range(20_000)
-    }
-    entries = list(values.items())
-    rng.shuffle(entries)
-    with running(binary) as live:
-        live.ask([("SET", b"user:" + name, value) for name, value in values.items()])
-        live.call("SAVE")
-        dump, before, allocator = (live.directory / "dump.rdb").read_bytes(), usage(live), allocator_of(live)
-    with running(binary) as live:
-        live.ask([("HSET", b"user:%d" % (at // 100), name, value) for at, (name, value) in enumerate(entries)])
-        after = usage(live)
-    model, found = advice_totals(dump, MemorySettings(ALLOCATORS[allocator]))
-    (bucket,) = (one for one in rank_changes(found.sums(model)) if one.kind is Kind.BUCKET)
-
-    assert before - bucket.saved_bytes == pytest.approx(after, rel=ERROR_MAX)
 
 
 @pytest.mark.parametrize("server", ["redis", "valkey"])

@@ -32,7 +32,6 @@ from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name
 from slotscope.runtime.stores import is_live
 from slotscope.sources.inputs import find_inputs
-from slotscope.sources.keys.advice_tally import BEHIND
 from slotscope.sources.keys.partial_rows import GROUPS_LISTED
 from slotscope.sources.keys.text import key_texts
 from slotscope.transforms.partial_sums import PartialSums, read_units
@@ -131,8 +130,7 @@ class _Sums:
         self.slots = _added(partial, "slot", 2 + len(conditions))
         self.types = _added(partial, "type", 2 + len(conditions))
         prefixes = partial.where(F.col("kind") == "prefix")
-        width = 2 + 2 * len(conditions) + len(BEHIND)
-        summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(width))
+        summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(2 + len(conditions)))
         heaviest = summed.orderBy(F.desc("a0"), "name").limit(GROUPS_LISTED).collect()
         counts = partial.where(F.col("kind") == "keys").collect()
         self.totals = Totals(
@@ -226,9 +224,7 @@ def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mappi
             by_node[owner] = by_node.get(owner, np.zeros(len(row) - 1, np.int64)) + row[1:]
         scopes.append(("slot", str(row[0]).encode(), row[1:].tolist()))
     scopes += [("node", node.encode(), sums.tolist()) for node, sums in sorted(by_node.items())]
-    scopes += [
-        ("prefix", name, sums[: 2 + len(conditions)]) for name, (_, sums) in found.totals.prefixes.items() if name
-    ]
+    scopes += [("prefix", name, sums) for name, (_, sums) in found.totals.prefixes.items()]
     texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
     return as_table(
         MEMORY_CONDITIONS,

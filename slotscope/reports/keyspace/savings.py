@@ -29,8 +29,6 @@ NAMES: Final = {
     "allocator": "allocate with",
     "restart": "load anew:",
     "setting": "raise",
-    "bucket": "bucket small strings of",
-    "compress": "compress values of",
     "expire": "let expire",
     "split_key": "split key",
     "split_tag": "split hash tag",

@@ -96,10 +96,8 @@ class _Dump:
 
     def _advise(self, batch: KeyBatch, records: Records) -> None:
         """Measure *batch* as `slotscope advise` has it, where a model knows its server."""
-        unit = self.unit
         if self.advice is None:
-            size = (unit.end or unit.size) - unit.start
-            self.advice = advice_tally(self._reader.skimmer.head, self.options, size=size)
+            self.advice = advice_tally(self._reader.skimmer.head, self.options)
         if self.advice is not None:
             self.advice.add_records(batch, records)
 

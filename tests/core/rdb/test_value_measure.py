@@ -12,10 +12,8 @@ from cluster_core.advice.conditions import conditions_for
 from cluster_core.errors import DecodeError
 from cluster_core.memory.model import MemorySettings, model_of
 from cluster_core.rdb import shapes
-from cluster_core.rdb.grammar import STREAM
-from cluster_core.rdb.measure import ValueMeasure
+from cluster_core.rdb.shapes import ValueMeasure
 from cluster_core.rdb.skim import RdbSkimmer
-from tests.builders import rdb_builder as build
 from tests.builders.rdb_rows import batches_of
 from tests.conftest import DATA
 
@@ -48,39 +46,6 @@ def test_the_first_condition_is_the_model_of_the_skim_for_every_key(name):
         assert (apart == 0).mean() > 0.97
         assert apart.sum() <= 0.002 * batch.memory_bytes[is_known].sum()
     assert known > 0.8 * count > 0
-
-
-@pytest.mark.parametrize("name", ["redis-7.0", "valkey-9.1"])
-def test_streams_are_measured_under_all_conditions(name):
-    """As a server that loaded them holds them: without room in their last nodes."""
-    dump = lzma.decompress((DATA / "memory" / f"{name}.rdb.xz").read_bytes())
-    before = sum(
-        int(batch.memory_bytes[batch.type == STREAM].sum())
-        for batch in batches_of(RdbSkimmer("dump", memory=MemorySettings()), dump)
-    )
-    loaded, streams = np.zeros(1, np.int64), 0
-    for batch, found in measured(dump):
-        rows = batch.type == STREAM
-        streams += int(rows.sum())
-        loaded = loaded + found.memory[rows].sum(axis=0)
-
-        assert (found.shapes[rows, shapes.IS_KNOWN] == 1).all()
-        assert (found.memory[rows, 0] == batch.memory_bytes[rows]).all()
-    assert streams > 0
-    assert 0 < loaded.min() <= loaded[0] < before
-
-
-def test_strings_are_measured_as_entries_of_a_packed_value():
-    """Numbers as numbers, whether the file holds them as digits or not."""
-    values = [build.string(b"12345678901"), b"\xc1\x39\x30", build.string(b"0123"), build.string(b"")]
-    dump = build.rdb(
-        build.aux("redis-ver", "7.0.15"),
-        build.select(0),
-        *(build.key(b"%d" % at, 0, value) for at, value in enumerate(values)),
-    )
-    ((_, found),) = measured(dump)
-
-    assert found.shapes[:, shapes.PAYLOAD].tolist() == [10, 4, 6, 2]
 
 
 @pytest.mark.long
