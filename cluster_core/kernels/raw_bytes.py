@@ -51,7 +51,9 @@ word64 = _load(64, types.uint64, is_big=False)
 
 
 @intrinsic
-def _address(typing_context: Any, data: Any, at: Any) -> Any:
+def address(typing_context: Any, data: Any, at: Any) -> Any:
+    """Return the address of element *at* of *data*."""
+
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ptrtoint(_pointer(context, builder, signature.args[0], *arguments), ir.IntType(64))
 
@@ -74,4 +76,4 @@ def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, 
 @njit()
 def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
     """Whether *count* bytes of two arrays are equal."""
-    return _compare(_address(one, at), _address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]
+    return _compare(address(one, at), address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]
