@@ -21,7 +21,7 @@ from schemas.table import (
 
 COMMAND_FIELDS: list[pa.Field] = [
     required("offset", LONG, "start of the command in the (decompressed) file"),
-    optional("db", INTEGER, "database; null before the first SELECT of a later range"),
+    optional("db", INTEGER, "database"),
     required("command", TEXT, "name in lower case"),
     required("words", LONG, "words, including the name"),
     required("bytes", LONG, "bytes of the command in the file"),

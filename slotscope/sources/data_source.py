@@ -37,8 +37,6 @@ class UnitReader(DataSourceReader):
         self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
         self.path = options.get("path", "")
         self.paths = _paths(options)
-        self.parallelism = int(options.get("parallelism", "2"))
-        self.split = choice(options, "split", ("true", "false")) == "true"
 
     def units(self) -> Iterable[Any]:
         """The units of work; raises DecodeError for a path that names nothing."""

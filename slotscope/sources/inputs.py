@@ -54,7 +54,7 @@ class Inputs:
     def units(self, parallelism: int, *, split: bool) -> list[Unit]:
         """Return the units of work of all files, largest first."""
         units: list[Unit] = [AofStateUnit(log) for log in self.logs] if self.replays else []
-        units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
+        units += aof_files.plan_units(list(self.logs))
         units += rdb_files.plan_tasks(self.rdb, parallelism=parallelism, split=split)
         return [*units, *key_lists.plan_tasks(self.keys, self.key_format, parallelism)]
 

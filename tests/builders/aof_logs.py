@@ -104,17 +104,10 @@ class Walked:
         return self.commands, self.tail, str(self.error)
 
 
-def walk_log(
-    data: bytes,
-    *,
-    start: int = 0,
-    end: int | None = None,
-    piece: int = 1 << 20,
-    rows: int = 65_536,
-) -> Walked:
+def walk_log(data: bytes, *, piece: int = 1 << 20, rows: int = 65_536) -> Walked:
     """Walk *data* in pieces of at most *piece* bytes."""
-    walker = AofWalker("log", start=start, end=end, batch_rows=rows)
-    found, at = Walked(), start
+    walker = AofWalker("log", batch_rows=rows)
+    found, at = Walked(), 0
     try:
         while not walker.done:
             ahead = min(walker.skippable(), max(len(data) - at, 0))

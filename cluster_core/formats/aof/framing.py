@@ -1,18 +1,14 @@
-"""Commands of an append-only log: boundaries, truncated ends, and places to split it into ranges.
+"""Commands of an append-only log: boundaries, and truncated ends.
 
 A log ending inside a command, or with a MULTI without EXEC, was cut by a crash; a server with ``aof-load-truncated
 yes`` loads the part before and removes the rest. Any other invalid byte is damage and an error with its offset.
 `cluster_core.kernels.aof.walk` reads in bulk.
-
-Nothing marks the start of a command, and values may contain text that looks like one. A split point is therefore
-guessed (several complete commands with alphabetic names follow it) and then proven: each range must end exactly where
-the next one starts. If all ranges meet, every split point is a true boundary; otherwise the file is read as a whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError, TruncatedError
@@ -21,8 +17,6 @@ from cluster_core.wire import requests
 from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
 
 ANNOTATION_BYTES_MAX = 1024
-UNKNOWN_DB = -1
-"""Database of commands before the first SELECT of a range in the middle of a file."""
 NO_TIME = -1
 
 ANNOTATION, KEY_BYTES, DATABASE, KEYS_BYTES = range(CRLF + 1, CRLF + 5)
@@ -50,7 +44,7 @@ def describe(code: int, value: int) -> str:
 class Command(NamedTuple):
     """One command: offset and length in the file, words, database, and time of the last annotation.
 
-    *db* is -1 before the first SELECT of a range; *time_s* (epoch) is -1 without timestamps.
+    *time_s* (epoch) is -1 without timestamps.
     """
 
     offset: int
@@ -68,15 +62,15 @@ class Command(NamedTuple):
 class CommandReader:
     """Reads commands from pieces of a file: `feed` bytes, take `commands`.
 
-    *start*: offset of the first byte; *db*: the database there. `valid_end`: end of the last complete part;
+    *start*: offset of the first byte. `valid_end`: end of the last complete part;
     `open_transaction`: offset of a MULTI without EXEC, or -1.
     """
 
-    def __init__(self, source: str, *, start: int = 0, db: int = 0) -> None:
+    def __init__(self, source: str, *, start: int = 0) -> None:
         self.valid_end = start
         self.open_transaction = -1
         self.time_s = NO_TIME
-        self.db = db
+        self.db = 0
         self._source = source
         self._data = b""
         self._needed = 0
@@ -84,11 +78,6 @@ class CommandReader:
     def feed(self, piece: bytes) -> None:
         """Append the next *piece* of the file."""
         self._data += piece
-
-    @property
-    def left(self) -> int:
-        """Return the number of bytes after the last complete command."""
-        return len(self._data)
 
     def commands(self) -> Iterator[Command]:
         """Yield the complete commands; raises DecodeError with the offset of the first invalid byte."""
@@ -193,53 +182,3 @@ class Tail(NamedTuple):
     def error(self, source: str) -> TruncatedError:
         """Return the error for readers that do not accept a truncated log."""
         return TruncatedError(self.reason(), offset=self.loaded_end, source=source)
-
-
-PROOF_COMMANDS = 8
-"""Complete commands required after a candidate (fewer at the end of the data)."""
-LOOK_BYTES = 1 << 20
-_CANDIDATE = re.compile(rb"\r\n(?=\*[1-9]\d{0,9}\r\n\$[1-9]\d?\r\n[A-Za-z])")
-_NAME = re.compile(rb"[A-Za-z][A-Za-z0-9._|-]{0,63}")
-
-
-def find_boundary(data: bytes, *, first: int = 0, at_end: bool = True) -> int | None:
-    """Return the first probable start of a command in *data* from *first* on; None without any.
-
-    *data* may start anywhere; *at_end*: the file ends with it, so one command up to the last byte suffices.
-    """
-    for result in _CANDIDATE.finditer(data, max(first - 2, 0)):
-        if _holds(data[result.end() :], at_end):
-            return result.end()
-    return None
-
-
-def _holds(data: bytes, at_end: bool) -> bool:
-    reader = CommandReader("<candidate>")
-    reader.feed(data)
-    seen = 0
-    try:
-        for command in reader.commands():
-            if not _NAME.fullmatch(command.words[0]):
-                return False
-            seen += 1
-            if seen == PROOF_COMMANDS:
-                return True
-    except DecodeError:
-        return False
-    return seen > 0 and (at_end or not reader.left or len(data) >= LOOK_BYTES // 2)
-
-
-def find_cuts(read_at: Callable[[int, int], bytes], start: int, size: int, parts: int) -> list[int]:
-    """Return at most *parts* - 1 ascending offsets between *start* and *size* where ranges may begin.
-
-    ``read_at(offset, count)`` returns up to *count* bytes of the file.
-    """
-    cuts: list[int] = []
-    for part in range(1, parts):
-        aim = start + (size - start) * part // parts
-        begin = max(aim - 2, start)
-        data = read_at(begin, LOOK_BYTES)
-        place = find_boundary(data, first=2, at_end=begin + len(data) >= size)
-        if place is not None and begin + place > (cuts[-1] if cuts else start) and begin + place < size:
-            cuts.append(begin + place)
-    return cuts

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cluster_core.aof.command_keys import command_names, written_keys
 from cluster_core.aof.keyspace import LiveKey
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import UNKNOWN_DB, Tail, describe
+from cluster_core.formats.aof.framing import Tail, describe
 from cluster_core.kernels.aof import walk as at
 from cluster_core.kernels.aof.walk import (
     NAMES_MAX,
@@ -39,7 +39,6 @@ from cluster_core.kernels.key_batch import NONE, KeyBatch, key_array, known
 from cluster_core.kernels.keys.list_lines import UNKNOWN_CODE, batch_of_keys
 from cluster_core.kernels.window import Window
 from cluster_core.rdb.grammar import KEY_TYPES
-from cluster_core.rdb.head import SplitError
 from cluster_core.wire.requests import read_word
 
 
@@ -48,7 +47,7 @@ class CommandBatch:
     """One row a command, *n* rows, and in *keys* one row for every key that a command names.
 
     The keys of command *i* are rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of *keys*; *command* indexes the walker's
-    ``names``; *db* is -1 where a range has not told it yet; *time_s* (epoch) is -1 where the log has no timestamps.  In
+    ``names``; *time_s* (epoch) is -1 where the log has no timestamps.  In
     *keys*, ``serialized_bytes`` is the key's share of the command's bytes (its own word and what follows up to the next
     key; the first key's begins with the command), ``offset`` is the command's; type, size and expiry are not known.
     """
@@ -93,36 +92,25 @@ _SPARE_ROWS = 1024
 
 
 class AofWalker:
-    """Walks one file of a log, or the range [*start*, *end*) of one, which must begin and end between two commands.
+    """Walks the commands of one file of a log, which begin at *start*.
 
-    *source* names the file in errors; *db* is the database at *start* (by default 0 for a file's beginning, else not
-    known).  *batch_rows* bounds the commands, and about the keys, of a batch.
+    *source* names the file in errors.  *batch_rows* bounds the commands, and about the keys, of a batch.
 
-    `done` turns true at the end of the input or range.  A file that ends inside a command, or inside a transaction, is not
-    an error here: `tail` says so.  A range that does not end between two commands raises SplitError.
+    `done` turns true at the end of the input.  A file that ends inside a command, or inside a transaction, is not an error here: `tail`
+    says so.
     """
 
     _keys: Keys
     _commands: Commands
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        start: int = 0,
-        end: int | None = None,
-        db: int | None = None,
-        batch_rows: int = 65_536,
-    ) -> None:
-        if start < 0 or (end is not None and end < start) or batch_rows < 1:
-            raise ValueError(f"not a range or batch: start {start}, end {end}, batch_rows {batch_rows}")
-        self.done = start == end
+    def __init__(self, source: str, *, start: int = 0, batch_rows: int = 65_536) -> None:
+        if start < 0 or batch_rows < 1:
+            raise ValueError(f"not a place or batch: start {start}, batch_rows {batch_rows}")
+        self.done = False
         self.commands = 0
         self.names: list[bytes] = [b"", *(name.encode() for name in command_names())]
         self._source = source
         self._start = start
-        self._end = end
-        self._db = db if db is not None else UNKNOWN_DB if start else 0
         self._capacity = batch_rows
         self._error: DecodeError | None = None
         self._set_up()
@@ -130,10 +118,9 @@ class AofWalker:
     def _set_up(self) -> None:
         st: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, np.int64)
         st[at.VALID_END] = self._start
-        st[at.DB] = self._db
         st[at.TIME] = st[at.MULTI_AT] = -1
         self._state = st
-        self._window = Window(st, self._start, self._end)
+        self._window = Window(st, self._start, None)
         known = known_names()
         self._names = known._replace(buckets=known.buckets.copy(), starts=known.starts.copy(), text=known.text.copy())
         self._new_batch()
@@ -168,7 +155,7 @@ class AofWalker:
     # Input.
 
     def room(self) -> memoryview:
-        """Return writable space for the next bytes of the file, never past *end*."""
+        """Return writable space for the next bytes of the file."""
         return self._window.room()
 
     def filled(self, count: int) -> None:
@@ -195,7 +182,7 @@ class AofWalker:
             if answer == at.NEED:
                 if not self._window.at_eof:
                     return
-                self._finish()
+                self.done = True
             elif answer == at.BATCH:
                 yield self._take_batch()
             elif answer == at.FAULT:
@@ -207,13 +194,6 @@ class AofWalker:
             yield self._take_batch()
         if self._error is not None:
             raise self._error
-
-    def _finish(self) -> None:
-        self.done = True
-        if self._end is not None and self.valid_end != self._end:
-            self._error = SplitError(
-                "the range does not end between two commands", offset=self._end, source=self._source
-            )
 
     def _serve(self, answer: int) -> None:
         """Do what the compiled walk cannot: make room, list a name, find keys by the plain function."""

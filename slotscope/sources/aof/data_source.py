@@ -6,9 +6,7 @@
 A path is a folder with a manifest, a manifest, or a single log; several as a list.  Keys of an
 RDB base are no commands: read the base with ``redis-rdb``.  Options: ``mode`` (``strict``: the first bad byte fails the query;
 ``permissive``: the commands before it are returned);
-``load_truncated`` (``true``: a last file that a crash has cut ends there, as with the server's ``aof-load-truncated yes``);
-``split`` (``true``: a large file is read in ranges, one task each; a row's ``db`` is null before the first SELECT of a range);
-``parallelism`` (tasks aimed at, default 2).
+``load_truncated`` (``true``: a last file that a crash has cut ends there, as with the server's ``aof-load-truncated yes``).
 """
 
 from __future__ import annotations
@@ -25,19 +23,18 @@ from slotscope.sources.data_source import UnitReader, UnitSource, choice
 
 
 class AofReader(UnitReader):
-    """Reads files of logs, or ranges of them."""
+    """Reads files of logs."""
 
     schemas: ClassVar = {"commands": AOF_SOURCE}
-    known = frozenset({"load_truncated", "split", "parallelism"})
+    known = frozenset({"load_truncated"})
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self.load_truncated = choice(options, "load_truncated", ("true", "false")) == "true"
 
     def units(self) -> Iterable[AofUnit]:
-        """The files of the logs, large ones in ranges; raises DecodeError also for a manifest that names what is not there."""
-        split = self.split and not self.permissive
-        return plan_units(find_logs(self.paths), parallelism=self.parallelism, split=split)
+        """The files of the logs; raises DecodeError also for a manifest that names what is not there."""
+        return plan_units(find_logs(self.paths))
 
     def batches(self, unit: AofUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""

@@ -1,27 +1,24 @@
 """Append-only logs as units of work, and the loop that pushes their bytes through the walk.
 
 A log is a folder with a manifest (a server's ``appendonlydir``, or the folder that holds it), a manifest, or one file.  A unit is
-one of its files, or a range of one between two commands; ranges decode alone, and prove each other (`formats.aof.framing`).
+one of its files.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import UNKNOWN_DB, Tail, find_cuts
+from cluster_core.formats.aof.framing import Tail
 from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, Manifest, read_manifest
 from cluster_core.kernels.aof.walker import AofWalker, CommandBatch
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.rdb.head import SplitError
 from slotscope.runtime import stores
-from slotscope.sources.files import InputFile, compression_of, exists, expand, is_uri, open_raw, open_stream
+from slotscope.sources.files import InputFile, exists, expand, is_uri, open_raw, open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 
-PART_BYTES_MIN = 64 << 20
-"""Smaller ranges than this are not worth a task of their own."""
 RDB_MAGICS = (b"REDIS", b"VALKEY")
 BASE, INCREMENT, WHOLE = "base", "increment", "whole"
 """What a file is to its log; *whole* is a log of one file, as servers before 7.0 wrote it."""
@@ -43,17 +40,13 @@ class AofLog:
 
 @dataclass(frozen=True, slots=True)
 class AofUnit:
-    """Bytes *start* to *end* (None: to the end) of one file of the log *log*, range number *part* of *parts*."""
+    """One file of the log *log*; *is_last*: a server would append to it."""
 
     path: str
     size: int
     log: str
     role: str
     is_last: bool
-    start: int = 0
-    end: int | None = None
-    part: int = 0
-    parts: int = 1
 
 
 def find_logs(paths: list[str]) -> list[AofLog]:
@@ -112,30 +105,13 @@ def is_rdb(path: str) -> bool:
     return bytes(room[:count]).startswith(RDB_MAGICS)
 
 
-def plan_units(logs: list[AofLog], *, parallelism: int, split: bool) -> list[AofUnit]:
-    """Cut *logs* into units: large files of commands at boundaries between commands."""
-    files = sum(len(log.files) for log in logs)
-    wanted = max(1, -(-parallelism // max(1, files))) if split else 1
-    units: list[AofUnit] = []
-    for log in logs:
-        for file, role in zip(log.files, log.roles, strict=True):
-            unit = AofUnit(file.path, file.size, log.path, role, is_last=file is log.files[-1])
-            units += _cut(unit, min(wanted, file.size // PART_BYTES_MIN))
-    return units
-
-
-def _cut(unit: AofUnit, parts: int) -> list[AofUnit]:
-    if parts < 2 or compression_of(unit.path) or is_rdb(unit.path):
-        return [unit]
-    with open_raw(unit.path) as raw:
-
-        def read_at(offset: int, count: int) -> bytes:
-            raw.seek(offset)
-            return raw.read(count) or b""
-
-        cuts = find_cuts(read_at, 0, unit.size, parts)
-    bounds = enumerate(zip([0, *cuts], [*cuts, None], strict=True))
-    return [replace(unit, start=start, end=end, part=part, parts=len(cuts) + 1) for part, (start, end) in bounds]
+def plan_units(logs: list[AofLog]) -> list[AofUnit]:
+    """Return the files of *logs*."""
+    return [
+        AofUnit(file.path, file.size, log.path, role, is_last=file is log.files[-1])
+        for log in logs
+        for file, role in zip(log.files, log.roles, strict=True)
+    ]
 
 
 class AofUnitReader:
@@ -148,7 +124,7 @@ class AofUnitReader:
     def __init__(self, unit: AofUnit, *, load_truncated: bool = True) -> None:
         self.unit = unit
         self.cut: Tail | None = None
-        self.commands_at = unit.start
+        self.commands_at = 0
         self.dump_facts: dict[str, str] = {}
         self._accepts_cut = load_truncated and unit.is_last
         self.walker: AofWalker | None = None
@@ -161,7 +137,7 @@ class AofUnitReader:
     def preamble(self) -> Iterator[KeyBatch]:
         """Yield the keys of the dump that the file begins with, if it does; raises DecodeError."""
         unit = self.unit
-        if unit.start or not is_rdb(unit.path):
+        if not is_rdb(unit.path):
             return
         reader = RdbUnitReader(RdbUnit(unit.path, unit.size))
         yield from reader
@@ -171,8 +147,7 @@ class AofUnitReader:
 
     def __iter__(self) -> Iterator[CommandBatch]:
         unit = self.unit
-        db = 0 if unit.start == 0 else UNKNOWN_DB
-        walker = self.walker = AofWalker(unit.path, start=self.commands_at, end=unit.end, db=db)
+        walker = self.walker = AofWalker(unit.path, start=self.commands_at)
         stream = open_stream(unit.path, start=self.commands_at)
         try:
             while not walker.done:
@@ -181,16 +156,9 @@ class AofUnitReader:
                     walker.skipped(stream.skip(ahead))
                 walker.filled(stream.readinto(walker.room()))
                 yield from walker.batches()
-        except DecodeError as error:
-            if unit.parts == 1 or isinstance(error, SplitError):
-                raise
-            reason = (
-                f"{error.reason} (in a range of the file, which may begin inside a value: read it whole to be sure)"
-            )
-            raise SplitError(reason, offset=error.offset, source=unit.path) from error
         finally:
             stream.close()
-        if unit.end is None and walker.tail.is_cut:
+        if walker.tail.is_cut:
             if not self._accepts_cut:
                 raise walker.tail.error(unit.path)
             self.cut = walker.tail

@@ -16,7 +16,6 @@ from cluster_core.formats.aof.framing import NO_TIME
 from cluster_core.kernels.aof.walker import CommandBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
-from cluster_core.rdb.head import SplitError
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
@@ -89,10 +88,8 @@ class AofTally(UnitTally[AofUnit]):
                 pass
             for batch in reader:
                 self._add(batch)
-        except SplitError as error:
-            self.facts.split_failed = error.reason
         except DecodeError as error:
-            self.note_bad(error, rest_of(self.unit.path, self.unit.end or self.unit.size, error))
+            self.note_bad(error, rest_of(self.unit.path, self.unit.size, error))
         self._listed = reader.names
         self._note(reader)
         yield from self._yield_rows()
@@ -100,7 +97,7 @@ class AofTally(UnitTally[AofUnit]):
     def _note(self, reader: AofUnitReader) -> None:
         facts, walker = self.facts, reader.walker
         self.commands = walker.commands if walker else 0
-        facts.kind, facts.file_bytes = "aof", self.unit.size if self.unit.part == 0 else 0
+        facts.kind, facts.file_bytes = "aof", self.unit.size
         facts.role, facts.file, facts.commands = self.unit.role, self.unit.path, self.commands
         facts.aux = {f"dump_{name}": value for name, value in reader.dump_facts.items()}
         if reader.cut is not None:

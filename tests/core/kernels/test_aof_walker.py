@@ -1,9 +1,8 @@
-"""The walk over an append-only log: golden logs, at every cut, over damage, in ranges."""
+"""The walk over an append-only log: golden logs, at every cut, over damage."""
 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import lzma
 import random
@@ -12,10 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_core.formats.aof.framing import find_boundary, find_cuts
-from cluster_core.rdb.head import SplitError
 from cluster_core.slots.key_slot import key_slot
-from tests.builders.aof_logs import encode, log_of, recorded_parts, walk_log
+from tests.builders.aof_logs import encode, log_of, walk_log
 from tests.conftest import DATA
 from tests.examples import MUTATIONS, examples
 
@@ -104,64 +101,6 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged():
         starts_inside = multi + len(encode("MULTI")) <= size < executed
         assert found.tail.loaded_end == (multi if starts_inside else found.tail.valid_end)
         assert found.tail.is_cut == (starts_inside or found.tail.valid_end != size)
-
-
-@pytest.mark.long
-def test_each_command_is_read_exactly_once_at_every_cut():
-    """Ranges that meet: each decodes alone, ends where the next begins, and together they say what the whole says."""
-    log = SMALL + recorded_parts("valkey-9.1", "aof-plain")["appendonly.aof.2.incr.aof"][:2000]
-    log = log[: walk_log(log).tail.valid_end]
-    whole = walk_log(log).commands
-    boundaries = {row.offset for row in whole}
-
-    for cut in range(1, len(log)):
-        place = find_boundary(log[cut - 1 :], first=2)
-        if place is None:
-            continue
-        middle = cut - 1 + place
-        first, second = walk_log(log, end=middle), walk_log(log, start=middle)
-
-        if middle not in boundaries:  # a value that looks like commands: seen, so that the file is read whole
-            assert isinstance(first.error, SplitError)
-            continue
-        assert [row.offset for row in (*first.commands, *second.commands)] == [row.offset for row in whole]
-        assert [[key.key for key in row.keys] for row in (*first.commands, *second.commands)] == [
-            [key.key for key in row.keys] for row in whole
-        ]
-
-
-def test_a_value_that_looks_like_a_log_does_not_fool_the_ranges():
-    """A cut inside such a value is a guess that the range before it disproves."""
-    inner = log_of(*[("SET", f"inner{number}", "v") for number in range(50)])
-    log = log_of(("SET", "outer", inner), ("SET", "next", "v"))
-
-    place = find_boundary(log[40:])
-
-    assert place is not None
-    assert isinstance(walk_log(log, end=40 + place).error, SplitError)
-
-
-def test_a_log_is_cut_into_about_equal_ranges_that_meet():
-    """`find_cuts` reads near its aims only."""
-    log = log_of(*[("SET", f"key{number}", "v" * (number % 90)) for number in range(5000)])
-    reads = []
-
-    def read_at(offset: int, count: int) -> bytes:
-        reads.append((offset, count))
-        return log[offset : offset + min(count, 5000)]
-
-    cuts = find_cuts(read_at, 0, len(log), 4)
-
-    assert len(cuts) == len(reads) == 3
-    bounds = [0, *cuts, len(log)]
-    names = [
-        key.key
-        for start, end in itertools.pairwise(bounds)
-        for row in walk_log(log, start=start, end=end).commands
-        for key in row.keys
-    ]
-    assert names == [b"key%d" % number for number in range(5000)]
-    assert max(bounds[at + 1] - bounds[at] for at in range(4)) < len(log) / 3
 
 
 @pytest.mark.long

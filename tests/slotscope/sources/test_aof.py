@@ -1,4 +1,4 @@
-"""``spark.read.format("redis-aof")`` as a person in a notebook uses it, and how logs are found and cut."""
+"""``spark.read.format("redis-aof")`` as a person in a notebook uses it, and how logs are found."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from slotscope.runtime.failure import describe
-from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.data_source import AofDataSource
-from slotscope.sources.aof.files import find_logs, plan_units
+from slotscope.sources.aof.files import find_logs
 from tests.builders.aof_logs import log_of, recorded_log, walk_log
 
 
@@ -71,19 +70,6 @@ def test_a_damaged_middle_fails_the_query_or_keeps_what_stands_before(read, tmp_
 
     assert f"{log}: offset {len(good)}: a command begins with" in describe(caught.value).line
     assert read(log, mode="permissive").count() == 2
-
-
-def test_a_large_file_is_read_in_ranges(read, tmp_path, monkeypatch):
-    """Ranges together give each command once; the database of a range's first commands is not told."""
-    monkeypatch.setattr(aof_files, "PART_BYTES_MIN", 1000)
-    log = tmp_path / "appendonly.aof"
-    log.write_bytes(log_of(*[("SET", f"k{number}", "v" * 50) for number in range(500)]))
-
-    units = plan_units(find_logs([str(log)]), parallelism=3, split=True)
-    keys = [bytes(key) for row in read(log, parallelism="3").collect() for key in row["keys"]]
-
-    assert len(units) == 3
-    assert sorted(keys) == sorted(b"k%d" % number for number in range(500))
 
 
 def test_a_log_of_one_file_with_an_rdb_preamble_gives_the_commands_after_it(read, tmp_path):
