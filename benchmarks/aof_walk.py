@@ -23,7 +23,7 @@ from cluster_core.aof.keyspace import Keyspace
 from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.kernels.aof.walker import AofWalker
 from slotscope.sources.aof.files import WHOLE, AofUnit
-from slotscope.sources.aof.tally import AofTally
+from slotscope.sources.aof.tally import tally_log
 from slotscope.sources.keys.tally import TallyOptions
 
 SMALL = b"*3\r\n$3\r\nSET\r\n$5\r\n{a}:b\r\n$1\r\nv\r\n*2\r\n$3\r\nDEL\r\n$5\r\n{a}:b\r\n"
@@ -32,9 +32,8 @@ SMALL = b"*3\r\n$3\r\nSET\r\n$5\r\n{a}:b\r\n$1\r\nv\r\n*2\r\n$3\r\nDEL\r\n$5\r\n
 def with_statistics(path: str) -> dict[str, Any]:
     """Make the statistics of the job's task."""
     unit = AofUnit(path, os.path.getsize(path), path, WHOLE, is_last=True)
-    tally = AofTally(unit, TallyOptions(), lambda kind, count, **columns: (kind, count))
-    rows = sum(1 for _ in tally.run())
-    return {"commands": tally.commands, "rows": rows}
+    facts, *rows = tally_log(unit, 0, TallyOptions())
+    return {"commands": facts.column("facts")[0].as_py()["commands"], "rows": len(rows)}
 
 
 def only_walk(path: str, *, bytes_max: int | None = None) -> dict[str, Any]:

@@ -63,13 +63,6 @@ def skim_all(
     return rows, skimmer, None
 
 
-def sound_rows(data: bytes) -> tuple[list[Row], RdbSkimmer]:
-    """Return the rows and the skimmer of a dump that can be read to its end."""
-    rows, skimmer, error = skim_all(data)
-    assert error is None
-    return rows, skimmer
-
-
 def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
     """The batches of *dump*, which *skimmer* is fed as it has room."""
     while not skimmer.done:

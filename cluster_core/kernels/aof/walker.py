@@ -133,11 +133,6 @@ class AofWalker:
         return int(self._state[at.VALID_END])
 
     @property
-    def db(self) -> int:
-        """The database that is selected at `valid_end`, or -1."""
-        return int(self._state[at.DB])
-
-    @property
     def open_transaction(self) -> int:
         """Offset of the MULTI whose EXEC has not come, or -1."""
         return int(self._state[at.MULTI_AT])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from cluster_core.kernels.aof.walker import CommandBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT
+from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UnitFacts
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit
-from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
 from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 
@@ -62,53 +62,17 @@ class TimedSums:
         return np.concatenate(result)
 
 
-class AofTally(UnitTally[AofUnit]):
-    """The sums of one unit of a log: what it writes."""
+class _Writes:
+    """The sums of the commands of one file: by slot and hour, by command and minute, and the keys written most."""
 
-    def __init__(self, unit: AofUnit, part: int, options: TallyOptions) -> None:
-        super().__init__(unit, part, options)
-        self.commands = 0
+    def __init__(self, options: TallyOptions) -> None:
         self.slots = TimedSums(SLOT_COUNT, _HOUR_S)
         self.names = TimedSums(COMMAND_NAMES_MAX, _MINUTE_S)
         self.hot = GroupTally(options.groups_max)
-        self._is_base = unit.role == BASE
-        self._last_s: int | None = None
-        self._listed: list[bytes] = [b""]
+        self.last_s: int | None = None
 
-    @staticmethod
-    def source_of(unit: AofUnit) -> str:
-        """Return the log."""
-        return unit.log
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        reader = AofUnitReader(self.unit)
-        try:
-            for _ in reader.preamble():
-                pass
-            for batch in reader:
-                self._add(batch)
-        except DecodeError as error:
-            self.note_bad(error, rest_of(self.unit.path, self.unit.size, error))
-        self._listed = reader.names
-        self._note(reader)
-        yield from self._yield_rows()
-
-    def _note(self, reader: AofUnitReader) -> None:
-        facts, walker = self.facts, reader.walker
-        self.commands = walker.commands if walker else 0
-        facts.kind, facts.file_bytes = "aof", self.unit.size
-        facts.role, facts.file, facts.commands = self.unit.role, self.unit.path, self.commands
-        facts.aux = {f"dump_{name}": value for name, value in reader.dump_facts.items()}
-        if reader.cut is not None:
-            facts.cut, facts.loaded_end = reader.cut.reason(), reader.cut.loaded_end
-        facts.last_s = self._last_s
-        facts.knows_ops = True
-        facts.missed_log_keys, facts.missed_log_bytes = int(self.hot.missed_keys), int(self.hot.missed_bytes)
-
-    def _add(self, batch: CommandBatch) -> None:
-        if self._is_base:  # a snapshot, no writes
-            return
+    def add(self, batch: CommandBatch) -> None:
+        """Count the commands of *batch*."""
         keys = batch.keys
         self.slots.add(keys.slot, keys.serialized_bytes, batch.per_key(batch.time_s))
         self.names.add(batch.command, batch.size, batch.time_s)
@@ -116,79 +80,84 @@ class AofTally(UnitTally[AofUnit]):
         self.hot.add_tags(whole)
         last_s = int(batch.time_s.max(initial=NO_TIME))
         if last_s != NO_TIME:
-            self._last_s = max(last_s, self._last_s or 0)
+            self.last_s = max(last_s, self.last_s or 0)
 
-    # rows
-
-    def _yield_rows(self) -> Iterator[pa.RecordBatch]:
-        yield self.rows.units(self.facts)
-        if self.bad:
-            yield self.rows.bad(self.bad, self.skipped_bytes)
-        yield self._slot_rows()
-        yield self._command_rows()
-        yield self.rows.groups(LOG_KEY, self.hot, "ops", slot=pa.array(key_slots(self.hot.names()).astype(np.int64)))
-
-    def _slot_rows(self) -> pa.RecordBatch:
-        """Writes by slot and hour."""
+    def rows(self, rows: PartialRows, names: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+        """Yield the sums; *names* are those of the commands by code."""
         begin, slot, ops, size = self.slots.rows().T
-        return self.rows.of(
+        yield rows.of(
             LOG_SLOT, len(slot), slot=pa.array(slot), ops=pa.array(ops), serialized_bytes=pa.array(size), offset=_time(begin)
         )  # fmt: skip
-
-    def _command_rows(self) -> pa.RecordBatch:
         begin, code, count, size = self.names.rows().T
-        names = [self._listed[number].decode("utf-8", "backslashreplace") for number in code.tolist()]
+        texts = [names[number].decode("utf-8", "backslashreplace") for number in code.tolist()]
         known = known_commands()
-        return self.rows.of(
-            LOG_COMMAND, len(code), text=pa.array(names, pa.string()), ops=pa.array(count), serialized_bytes=pa.array(size),
-            offset=_time(begin), number=pa.array([int(name in known) for name in names], pa.int32()),
+        yield rows.of(
+            LOG_COMMAND, len(code), text=pa.array(texts, pa.string()), ops=pa.array(count), serialized_bytes=pa.array(size),
+            offset=_time(begin), number=pa.array([int(name in known) for name in texts], pa.int32()),
         )  # fmt: skip
+        yield rows.groups(LOG_KEY, self.hot, "ops", slot=pa.array(key_slots(self.hot.names()).astype(np.int64)))
 
 
 def _time(begin: NDArray[np.int64]) -> pa.Array:
     return pa.array(begin, pa.int64(), mask=begin == NO_TIME)
 
 
-class AofStateTally(UnitTally[AofStateUnit]):
-    """The sums of the keys that one log leaves."""
-
-    def __init__(self, unit: AofStateUnit, part: int, options: TallyOptions) -> None:
-        super().__init__(unit, part, options)
-        self._sums = KeySums(self.rows, options)
-
-    @staticmethod
-    def source_of(unit: AofStateUnit) -> str:
-        """Return the log."""
-        return unit.path
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Replay, tally and yield the rows; in permissive mode the commands before an error count, and the log's load names the error."""
-        reader, sums, facts = AofStateReader(self.unit), self._sums, self.facts
-        try:
-            reader.replay()
-        except DecodeError as error:
-            if not self.options.permissive:
-                raise
-            facts.replayed_to = f"{error.source}: offset {error.offset}"
-            note_unread(facts, [error], reader.rest_after(error))
-        part = sums.begin(self.unit.path, KnownLoads(sizes=True, expiry=True))
-        if reader.taken_at_ms is not None:
-            part.set_time(reader.taken_at_ms)
-        part.ops = np.zeros(SLOT_COUNT, np.int64)
+def tally_log(unit: AofUnit, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
+    """Read one file of a log and yield the sums of what it writes; raises DecodeError in strict mode.  A base is a snapshot: it writes nothing."""
+    reader, writes, bad = AofUnitReader(unit), _Writes(options), list[DecodeError]()
+    facts = UnitFacts(kind="aof", file_bytes=unit.size, role=unit.role, file=unit.path, knows_ops=True)
+    try:
+        for _ in reader.preamble():
+            pass
         for batch in reader:
-            sums.add(part, batch)
-        facts.kind = "aof"
-        reader.note(facts)
-        sums.end(part, facts)
-        sums.note_missed(facts)
-        yield self._doubt_rows(reader)
-        yield self.rows.units(facts)
-        yield from sums.yield_rows()
+            if unit.role != BASE:
+                writes.add(batch)
+    except DecodeError as error:
+        if not options.permissive:
+            raise
+        bad.append(error)
+        note_unread(facts, bad, rest_of(unit.path, unit.size, error))
+    facts.commands = reader.walker.commands if reader.walker else 0
+    facts.aux = {f"dump_{name}": value for name, value in reader.dump_facts.items()}
+    if reader.cut is not None:
+        facts.cut, facts.loaded_end = reader.cut.reason(), reader.cut.loaded_end
+    facts.last_s = writes.last_s
+    facts.missed_log_keys, facts.missed_log_bytes = int(writes.hot.missed_keys), int(writes.hot.missed_bytes)
+    rows = PartialRows(unit.log, part, options)
+    yield rows.units(facts)
+    if bad:
+        yield rows.bad(bad, facts.unread_bytes)
+    yield from writes.rows(rows, reader.names)
 
-    def _doubt_rows(self, reader: AofStateReader) -> pa.RecordBatch:
-        doubts = reader.uncertain
-        names = pa.array([row.key for row in doubts], pa.binary())
-        return self.rows.of(
-            LOG_DOUBT, len(doubts), name=names, db=pa.array([row.db for row in doubts], pa.int32()),
-            slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in doubts], pa.string()),
-        )  # fmt: skip
+
+def tally_state(unit: AofStateUnit, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
+    """Replay one log and yield the sums of the keys that it leaves.
+
+    In permissive mode the commands before an error count, and the log's load names the error; in strict mode it is raised.
+    """
+    reader, facts, rows = AofStateReader(unit), UnitFacts(kind="aof"), PartialRows(unit.path, part, options)
+    try:
+        reader.replay()
+    except DecodeError as error:
+        if not options.permissive:
+            raise
+        facts.replayed_to = f"{error.source}: offset {error.offset}"
+        note_unread(facts, [error], reader.rest_after(error))
+    sums = KeySums(rows, options)
+    keys = sums.begin(unit.path, KnownLoads(sizes=True, expiry=True))
+    if reader.taken_at_ms is not None:
+        keys.set_time(reader.taken_at_ms)
+    keys.ops = np.zeros(SLOT_COUNT, np.int64)
+    for batch in reader:
+        sums.add(keys, batch)
+    reader.note(facts)
+    sums.end(keys, facts)
+    sums.note_missed(facts)
+    doubts = reader.uncertain
+    names = pa.array([row.key for row in doubts], pa.binary())
+    yield rows.of(
+        LOG_DOUBT, len(doubts), name=names, db=pa.array([row.db for row in doubts], pa.int32()),
+        slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in doubts], pa.string()),
+    )  # fmt: skip
+    yield rows.units(facts)
+    yield from sums.yield_rows()

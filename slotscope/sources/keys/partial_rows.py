@@ -1,11 +1,9 @@
-"""What the tasks of the key distribution share: options, the rows that they return, and what a unit of each kind must bring."""
+"""What the tasks of the key distribution share: options, and the rows that they return."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +20,10 @@ from schemas.table import LONG, several
 from slotscope.servers.dump_link import DumpOptions
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.text import key_texts
-from slotscope.sources.keys.unread_facts import note_unread
 
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
 _FACT_NAMES = frozenset(FACTS.names)
-U = TypeVar("U")
 
 
 GROUPS_LISTED = 1000
@@ -136,32 +132,3 @@ class PartialRows:
             keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), memory_error=pa.array(memory_error),
             number=pa.array(depth), **columns,
         )  # fmt: skip
-
-
-class UnitTally(ABC, Generic[U]):
-    """The task of one unit: a class a kind of unit.  `run` yields its partial rows."""
-
-    def __init__(self, unit: U, part: int, options: TallyOptions) -> None:
-        self.unit = unit
-        self.options = options
-        self.facts = UnitFacts()
-        self.bad: list[DecodeError] = []
-        self.skipped_bytes: int | None = None
-        self.rows = PartialRows(self.source_of(unit), part, options)
-
-    @staticmethod
-    @abstractmethod
-    def source_of(unit: U) -> str:
-        """What names the input that *unit* is a piece of."""
-
-    @abstractmethod
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, tally and yield the rows; raises DecodeError in strict mode."""
-
-    def note_bad(self, error: DecodeError, skipped_bytes: int | None) -> None:
-        """Keep what ended the reading and go on; in strict mode raise it."""
-        if not self.options.permissive:
-            raise error
-        self.bad.append(error)
-        self.skipped_bytes = skipped_bytes
-        note_unread(self.facts, self.bad, skipped_bytes)

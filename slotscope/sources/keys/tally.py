@@ -7,7 +7,7 @@ and bounded tables of hash tags and prefixes (`schemas.interim.PARTIAL`).
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -19,77 +19,62 @@ from cluster_core.kernels.keys.list_lines import batch_of_keys
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.aof.tally import AofStateTally, AofTally
-from slotscope.sources.keys.lists import KeyListReader, KeyListTask, KeyRows
-from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.keys.sums import InputSums, KeySums, KnownLoads
+from slotscope.sources.aof.tally import tally_log, tally_state
+from slotscope.sources.keys.lists import KeyListReader, KeyListTask
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
+from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_list
 from slotscope.sources.rdb.files import RdbTask
-from slotscope.sources.rdb.tally import RdbTally
+from slotscope.sources.rdb.tally import tally_dumps
 
 Unit = RdbTask | KeyListTask | AofUnit | AofStateUnit
 
 
-class KeyListTally(UnitTally[KeyListTask]):
-    """The sums of the lists of one task, read one after the other."""
-
-    def __init__(self, unit: KeyListTask, part: int, options: TallyOptions) -> None:
-        super().__init__(unit, part, options)
-        self._sums = KeySums(self.rows, options)
-
-    @staticmethod
-    def source_of(unit: KeyListTask) -> str:
-        """Return the first file."""
-        return unit.units[0].path
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        readers = [
-            KeyListReader(piece, self.options.lists, permissive=self.options.permissive) for piece in self.unit.units
-        ]
-        facts = [self._read(reader) for reader in readers]
-        self._sums.note_missed(facts[0])
-        yield self.rows.units(*facts)
-        for reader in readers:
-            if reader.bad:
-                yield self.rows.bad(reader.bad, None)
-        yield from self._sums.yield_rows()
-
-    def _read(self, reader: KeyListReader) -> UnitFacts:
-        """Add one list to the sums and return its facts."""
-        part, facts = self._sums.begin(reader.unit.path, KnownLoads()), UnitFacts()
-        try:
-            for rows in reader:
-                self._add(part, rows)
-        except DecodeError as error:
-            if not self.options.permissive:
-                raise
-            reader.bad.append(error)
-            reader.broke_off = True
-        facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
-        note_list(facts, reader, part.keys)
-        self._sums.end(part, facts, is_whole=True)
-        return facts
-
-    def _add(self, part: InputSums, rows: KeyRows) -> None:
-        sums = self._sums
-        part.loads.sizes |= rows.sizes is not None
-        if self.options.details:
-            batch = batch_of_keys(rows.keys, rows.sizes, part.keys)
-            slots = batch.slot
-            sums.add(part, batch)
-        else:
-            slots = key_slots(rows.keys)
-            sums.add_slots(part, slots, rows.sizes)
-        if rows.ops is not None:
-            sums.add_ops(part, slots, rows.ops)
+def _tally_lists(task: KeyListTask, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
+    """Read the lists of one task, one after the other, and yield their sums; raises DecodeError in strict mode."""
+    rows = PartialRows(task.units[0].path, part, options)
+    sums = KeySums(rows, options)
+    readers = [KeyListReader(unit, options.lists, permissive=options.permissive) for unit in task.units]
+    facts = [_read_list(reader, sums, options) for reader in readers]
+    sums.note_missed(facts[0])
+    yield rows.units(*facts)
+    for reader in readers:
+        if reader.bad:
+            yield rows.bad(reader.bad, None)
+    yield from sums.yield_rows()
 
 
-TALLIES: dict[type, type[UnitTally[Any]]] = {
-    RdbTask: RdbTally,
-    KeyListTask: KeyListTally,
-    AofUnit: AofTally,
-    AofStateUnit: AofStateTally,
+def _read_list(reader: KeyListReader, sums: KeySums, options: TallyOptions) -> UnitFacts:
+    """Add one list to the sums and return its facts."""
+    part, facts = sums.begin(reader.unit.path, KnownLoads()), UnitFacts()
+    try:
+        for rows in reader:
+            part.loads.sizes |= rows.sizes is not None
+            if options.details:
+                batch = batch_of_keys(rows.keys, rows.sizes, part.keys)
+                slots = batch.slot
+                sums.add(part, batch)
+            else:
+                slots = key_slots(rows.keys)
+                sums.add_slots(part, slots, rows.sizes)
+            if rows.ops is not None:
+                sums.add_ops(part, slots, rows.ops)
+    except DecodeError as error:
+        if not options.permissive:
+            raise
+        reader.bad.append(error)
+        reader.broke_off = True
+    facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
+    note_list(facts, reader, part.keys)
+    sums.end(part, facts, is_whole=True)
+    return facts
+
+
+TALLIES: dict[type, Callable[[Any, int, TallyOptions], Iterator[pa.RecordBatch]]] = {
+    RdbTask: tally_dumps,
+    KeyListTask: _tally_lists,
+    AofUnit: tally_log,
+    AofStateUnit: tally_state,
 }
 """What reads and sums up each kind of unit."""
 
@@ -106,7 +91,7 @@ def tally_units(
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             unit = units[number]
-            yield from TALLIES[type(unit)](unit, number, options).run()
+            yield from TALLIES[type(unit)](unit, number, options)
 
 
 @cache

@@ -17,35 +17,28 @@ from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
 from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
-from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
 from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RangeReader, RdbTask, RdbUnit, RdbUnitReader
 
 
-class RdbTally(UnitTally[RdbTask]):
-    """The sums of the dumps of one task, read one after the other."""
-
-    @staticmethod
-    def source_of(unit: RdbTask) -> str:
-        """Return the first file."""
-        return unit.units[0].path
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        sums = KeySums(self.rows, self.options)
-        facts = []
-        for unit in self.unit.units:
-            dump = _Dump(unit, sums, self.options)
-            dump.read()
-            facts.append(dump.facts)
-            if dump.bad:
-                yield self.rows.bad(dump.bad, dump.skipped_bytes)
-            if dump.advice is not None:
-                yield from _advice_rows(self.rows, unit.path, dump.advice)
-        sums.note_missed(facts[0])
-        yield self.rows.units(*facts)
-        yield from sums.yield_rows()
+def tally_dumps(task: RdbTask, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
+    """Read the dumps of one task, one after the other, and yield their sums and what is wrong with each; raises DecodeError in strict mode."""
+    rows = PartialRows(task.units[0].path, part, options)
+    sums = KeySums(rows, options)
+    facts = []
+    for unit in task.units:
+        dump = _Dump(unit, sums, options)
+        dump.read()
+        facts.append(dump.facts)
+        if dump.bad:
+            yield rows.bad(dump.bad, dump.skipped_bytes)
+        if dump.advice is not None:
+            yield from _advice_rows(rows, unit.path, dump.advice)
+    sums.note_missed(facts[0])
+    yield rows.units(*facts)
+    yield from sums.yield_rows()
 
 
 class _Dump:

@@ -32,7 +32,9 @@ def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
         lambda i: build.key(
             f"h:{i}", 16, build.string(build.listpack([b"field", i, b"more", b"\x00\x01\xfc" * (i % 9)]))
         ),
-        lambda i: build.slot_info_aux(i, 1) + build.key(f"n:{i}", 0, build.integer(i)),
+        lambda i: (
+            (build.slot_info if i % 8 == 3 else build.slot_info_aux)(i, 1) + build.key(f"n:{i}", 0, build.integer(i))
+        ),
     ]
     records = [kinds[i % 4](i) for i in range(keys)]
     step = keys // dbs

@@ -24,7 +24,7 @@ from slotscope.servers.node_link import Access
 from slotscope.sources import held_bytes
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.tally import RdbTally
+from slotscope.sources.rdb.tally import tally_dumps
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
@@ -151,7 +151,7 @@ def test_advice_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
 def advice_rows(source: str) -> list[Any]:
     """The sums of advice that the task of a dump returns."""
     options = TallyOptions(memory=MemorySettings(), advice=True)
-    rows = [row for batch in RdbTally(RdbTask((RdbUnit(source, 0),)), 0, options).run() for row in batch.to_pylist()]
+    rows = [row for batch in tally_dumps(RdbTask((RdbUnit(source, 0),)), 0, options) for row in batch.to_pylist()]
     return [(row["text"], row["offset"], row["name"], row["amounts"]) for row in rows if row["kind"] == ADVICE]
 
 

@@ -11,7 +11,7 @@ from cluster_core.rdb.head import SplitError
 from schemas.interim import UNIT
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
-from slotscope.sources.rdb.tally import RdbTally
+from slotscope.sources.rdb.tally import tally_dumps
 from tests.builders import rdb_builder as build
 
 DUMP = build.rdb(*(build.key(f"k{number}", 0, build.string(b"v\0" * 40)) for number in range(50)))
@@ -76,5 +76,5 @@ def test_right_guesses_give_the_keys_and_the_checksum_of_the_whole(tmp_path):
 
 
 def _facts(task):
-    rows = [row for batch in RdbTally(task, 0, TallyOptions()).run() for row in batch.to_pylist()]
+    rows = [row for batch in tally_dumps(task, 0, TallyOptions()) for row in batch.to_pylist()]
     return next(row["facts"] for row in rows if row["kind"] == UNIT)
