@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import ConditionError, UnrecordedError
 from cluster_core.kernels.key_batch import NONE, KeyBatch
-from cluster_core.kernels.keys.key_hashes import key_hashes
 from cluster_core.rdb.grammar import KEY_TYPES
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -74,7 +73,7 @@ def _members(pattern: bytes, begin: int) -> tuple[int, list[int]]:
     return at, sorted(set(range(256)) - result if negated else result)
 
 
-CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
+CONDITIONS = ("match", "prefix", "type", "db", "slot", "size", "ttl", "idle", "freq")
 """What `key_filter` takes, and options are called."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 1}
 NUMBERS = {"": 1}
@@ -169,12 +168,11 @@ def read_option(option: str, text: str, reader: Callable[[str], T]) -> T:
 class KeyFilter:
     """What wanted keys are like; an empty condition asks for nothing.
 
-    *names* are RE2 expressions, one of which matches; *regex* is found in the name; *size* are bytes of the record in the file;
-    *ttl* and *idle* are seconds, *freq* the LFU counter; *sample* is the share of keys that is wanted, chosen by a hash of their names.
+    *names* are RE2 expressions, one of which matches; *size* are bytes of the record in the file; *ttl* and *idle* are seconds, *freq*
+    the LFU counter.
     """
 
     names: tuple[str, ...] = ()
-    regex: str = ""
     types: frozenset[int] = frozenset()
     dbs: frozenset[int] = frozenset()
     slots: NDArray[np.bool_] | None = None
@@ -182,7 +180,6 @@ class KeyFilter:
     ttl: Between | None = None
     idle: Between | None = None
     freq: Between | None = None
-    sample: float = 1.0
 
     def rows(self, batch: KeyBatch, taken_at_ms: int | None, source: str = "the dump") -> NDArray[np.int64]:
         """Return the places of the wanted keys of *batch*, of *source*; times to live count from *taken_at_ms*.
@@ -207,13 +204,8 @@ class KeyFilter:
         if self.ttl is not None and taken_at_ms is not None:
             left = np.maximum(batch.expire_at_ms - taken_at_ms, 0) // 1000
             chosen &= self.ttl.mark(np.where(batch.expire_at_ms == NONE, NONE, left))
-        if self.sample < 1.0:
-            chosen &= key_hashes(batch) < np.uint64(int(self.sample * 2.0**63) * 2)
         rows = np.flatnonzero(chosen)
-        for wanted_regex in ("|".join(self.names), self.regex):
-            if wanted_regex and len(rows):
-                rows = rows[_found(wanted_regex, batch, rows)]
-        return rows
+        return rows[_matches("|".join(self.names), batch, rows)] if self.names and len(rows) else rows
 
     def _check_recorded(self, batch: KeyBatch, taken_at_ms: int | None, source: str) -> None:
         """A server records of every key how it is used, or of none."""
@@ -227,7 +219,7 @@ class KeyFilter:
             raise UnrecordedError(f"--ttl: {source} does not say when it was taken (ctime)")
 
 
-def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _matches(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     import pyarrow.compute as pc  # a tenth of a second, where no name is asked for
 
     from cluster_core.kernels.key_batch import gather_binary
@@ -241,7 +233,6 @@ def key_filter(
     *,
     match: Sequence[str] = (),
     prefix: Sequence[str] = (),
-    regex: str | None = None,
     type: Sequence[str] = (),
     db: Sequence[str] = (),
     slot: str | None = None,
@@ -249,7 +240,6 @@ def key_filter(
     ttl: str | None = None,
     idle: str | None = None,
     freq: str | None = None,
-    sample: str | None = None,
 ) -> KeyFilter:
     """Return the filter of conditions in words, None for none; raises ConditionError with option, line and column of what cannot be read."""
     return KeyFilter(
@@ -257,7 +247,6 @@ def key_filter(
             *(read_option("--match", text, _glob) for text in match),
             *(prefix_regex(_bytes(text)) for text in prefix),
         ),
-        regex="" if regex is None else read_option("--regex", regex, _checked_regex),
         types=frozenset(number for text in type for number in read_option("--type", text, _types)),
         dbs=frozenset(number for text in db for number in read_option("--db", text, _databases)),
         slots=None if slot is None else read_option("--slot", slot, slots_of),
@@ -265,7 +254,6 @@ def key_filter(
         ttl=_optional("--ttl", ttl, SECONDS),
         idle=_optional("--idle", idle, SECONDS),
         freq=_optional("--freq", freq, NUMBERS),
-        sample=1.0 if sample is None else read_option("--sample", sample, _share),
     )
 
 
@@ -290,29 +278,6 @@ def _glob(text: str) -> str:
         raise ConditionError(error.reason, len(letters)) from None
 
 
-def _checked_regex(text: str) -> str:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        pc.match_substring_regex(pa.array([b""]), text)
-    except UnicodeEncodeError as error:
-        raise ConditionError("this is no UTF-8, of which expressions are", error.start) from None
-    except pa.ArrowInvalid as error:
-        raise _wrong_regex(text, str(error).partition(": ")[2]) from None
-    return text
-
-
-def _wrong_regex(text: str, reason: str) -> ConditionError:
-    """What RE2 refused; it names the fragment, and Python's own expressions, where they refuse it too, the place."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        return ConditionError(error.msg, error.pos or 0)
-    at = max(text.find(reason.rpartition(": ")[2]), 0)
-    return ConditionError(f"{reason} (the expressions are RE2's: no look-around, no references)", at)
-
-
 def _bytes(text: str) -> bytes:
     """A word of the command line as the bytes that it was."""
     return text.encode("utf-8", "surrogateescape")
@@ -330,13 +295,3 @@ def _databases(text: str) -> list[int]:
         if not re.fullmatch("[0-9]{1,9}", number):
             raise ConditionError(f"{number!r} is no number of a database: 0, 1, …", at)
     return [int(number) for _, number in _listed(text)]
-
-
-def _share(text: str) -> float:
-    result = re.match(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
-    value = float(result[1]) / (100 if result[2] else 1) if result else 0.0
-    if not result or not 0 < value <= 1:
-        raise ConditionError("a share is between 0 and 1, or 0% and 100%", 0)
-    if result.end() < len(text):
-        raise ConditionError(f"{text[result.end()]!r} is not expected here", result.end())
-    return value

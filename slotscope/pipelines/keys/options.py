@@ -84,8 +84,6 @@ class ExportOptions(TableOptions):
     """Glob patterns of key names, as for KEYS"""
     prefix: Paths = ()
     """Key name prefixes"""
-    regex: str | None = None
-    """RE2 expression found in the key name"""
     type: Paths = ()
     """Types: string, list, set, zset, hash, stream, module, array"""
     db: Paths = ()
@@ -100,8 +98,6 @@ class ExportOptions(TableOptions):
     """Time since the last access, as >30d; needs an LRU policy"""
     freq: str | None = None
     """LFU counter, as >=10; needs an LFU policy"""
-    sample: str | None = None
-    """Share of keys, by a hash of their names, as 0.01 or 1%"""
     limit: str | None = None
     """Maximum number of keys, in file order"""
     target: str | None = None

@@ -5,8 +5,8 @@
 
 Options: ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: the keys before it are returned); ``crc`` (``true``: check the file's CRC64).
 
-Values: ``values`` (``false``; ``true`` adds column ``value``, the value as JSON text, docs/export.md). Which keys: ``match``, ``prefix``, ``regex``,
-``type``, ``db``, ``slot``, ``size``, ``ttl``, ``idle``, ``freq`` and ``sample``, as ``slotscope export`` takes them. No value of another key is looked at.
+Values: ``values`` (``false``; ``true`` adds column ``value``, the value as JSON text, docs/export.md). Which keys: ``match``, ``prefix``, ``type``,
+``db``, ``slot``, ``size``, ``ttl``, ``idle`` and ``freq``, as ``slotscope export`` takes them. No value of another key is looked at.
 
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a

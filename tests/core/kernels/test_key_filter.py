@@ -63,23 +63,11 @@ def test_patterns_agree_with_those_of_file_names(pattern, names):
 
 
 def test_conditions_of_one_option_are_joined_by_or_those_of_several_by_and():
-    """A prefix, a pattern, an expression, a slot."""
+    """A prefix, a pattern, a slot."""
     assert chosen(match=["a*"], prefix=["cart"]) == [b"cart:{user:1}", b"a*b", b"a[b"]
-    assert chosen(match=["a*"], prefix=["cart"], regex="b$") == [b"a*b", b"a[b"]
-    assert chosen(regex=r"^\xff") == [b"\xff\x00"]
     assert chosen(slot=str(key_slot(b"user:1"))) == [b"user:1", b"cart:{user:1}"]
     assert chosen(type=["hash"]) == []
     assert chosen(prefix=["user:*"]) == []
-
-
-def test_a_sample_is_the_same_keys_each_time_and_about_the_share():
-    """A larger sample holds the smaller one."""
-    batch = named([b"key:%d" % number for number in range(20_000)])
-    few, more = (set(key_filter(sample=share).rows(batch, None).tolist()) for share in ("1%", "0.1"))
-
-    assert few < more
-    assert 120 < len(few) < 280
-    assert 1800 < len(more) < 2200
 
 
 @pytest.mark.parametrize(
@@ -105,8 +93,6 @@ def test_ranges_have_units(text, units, expected):
     [
         ({"match": ["a[b"]}, "--match 'a[b': line 1, column 2: no ] closes this ["),
         ({"match": ["ab\\"]}, "--match 'ab\\\\': line 1, column 3: nothing follows the \\"),
-        ({"regex": "a(b"}, "--regex 'a(b': line 1, column 2: missing ), unterminated subpattern"),
-        ({"regex": "a\n(b"}, "--regex 'a\\n(b': line 2, column 1: missing ), unterminated subpattern"),
         ({"size": ">1kb;"}, "--size '>1kb;': line 1, column 5: ';' is not expected here"),
         ({"size": ">1xb"}, "--size '>1xb': line 1, column 3: unit 'xb' is not known: b, k, kb, m, mb, g, gb, t, tb"),
         ({"size": ">5,<3"}, "--size '>5,<3': line 1, column 4: no number is like that"),
@@ -114,13 +100,9 @@ def test_ranges_have_units(text, units, expected):
         ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is no slot and no range of slots, 0 to 16383"),
         ({"type": ["set,sets"]}, "--type 'set,sets': line 1, column 5: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
         ({"match": ["äö[b"]}, "--match 'äö[b': line 1, column 3: no ] closes this ["),
-        ({"regex": "ab(?=b)"}, "--regex 'ab(?=b)': line 1, column 3: invalid perl operator: (?= (the expressions are RE2's: no look-around, no references)"),
         ({"freq": "10k"}, "--freq '10k': line 1, column 3: 'k' is not expected here"),
         ({"type": ["set, sets"]}, "--type 'set, sets': line 1, column 6: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
         ({"db": ["0", "-1"]}, "--db '-1': line 1, column 1: '-1' is no number of a database: 0, 1, …"),
-        ({"sample": "1%x"}, "--sample '1%x': line 1, column 3: 'x' is not expected here"),
-        ({"sample": ""}, "--sample '': line 1, column 1: a share is between 0 and 1, or 0% and 100%"),
-        ({"sample": "2"}, "--sample '2': line 1, column 1: a share is between 0 and 1, or 0% and 100%"),
     ],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, message):
@@ -129,11 +111,6 @@ def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, mes
         key_filter(**conditions)
 
     assert str(caught.value) == message
-
-
-def test_expressions_are_those_of_re2_also_where_python_has_others():
-    """Classes of letters by their property, which Python refuses."""
-    assert chosen(regex=r"\pN\z") == [b"user:1", b"user:22"]
 
 
 @pytest.mark.parametrize("option", ["idle", "freq"])
