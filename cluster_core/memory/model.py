@@ -82,14 +82,12 @@ LEAF_BYTES = 16
 class MemorySettings(NamedTuple):
     """Server settings that a dump does not record.
 
-    *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster*: cluster mode; *compress_depth*: ``list-compress-depth``;
-    *loaded*: keys are as loaded from a file, not as built by commands; *server*: the layout (`LAYOUT_NAMES`), empty for
+    *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster*: cluster mode; *loaded*: keys are as loaded from a file, not as built by commands; *server*: the layout (`LAYOUT_NAMES`), empty for
     the writer's.
     """
 
     allocator: str = "auto"
     cluster: bool = False
-    compress_depth: int = 0
     loaded: bool = False
     server: str = ""
 
@@ -100,7 +98,6 @@ class MemoryModel(NamedTuple):
     layout: Layout
     allocator: int
     cluster: bool = False
-    compress_depth: int = 0
     loaded: bool = False
     estimate: int = MODEL
 
@@ -127,7 +124,7 @@ def model_of(head: RdbHead, settings: MemorySettings) -> MemoryModel | None:
     if layout is None or head.bits != 64:
         return None
     allocator = allocator_of(layout, settings.allocator)
-    return MemoryModel(layout, allocator, settings.cluster, settings.compress_depth, settings.loaded, estimate)
+    return MemoryModel(layout, allocator, settings.cluster, settings.loaded, estimate)
 
 
 def model_name(model: MemoryModel | None) -> str:
@@ -142,7 +139,6 @@ def model_named(name: str, settings: MemorySettings) -> MemoryModel:
         layout_named(layout.replace(" ", "-")),
         ALLOCATORS.index(allocator),
         settings.cluster,
-        settings.compress_depth,
         settings.loaded,
     )
 

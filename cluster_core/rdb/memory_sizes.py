@@ -80,7 +80,6 @@ from cluster_core.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PA
     TREE_EXACT,
     GROUP,
     CONSUMER,
-    DEPTH,
     NODE_UNITS,
     SET_LOW,
     SET_HIGH,
@@ -92,7 +91,7 @@ from cluster_core.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PA
     ZSET_HIGH,
     LOADED,
     ESTIMATE,
-) = range(33)
+) = range(32)
 HAS_LONG, HAS_TEXT, EXPIRING = 1, 2, 4
 _SIZES = 40
 _SIZES_COUNT = SMALL_ALLOCATION_BYTES
@@ -123,7 +122,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
         layout.slot_link if model.cluster else 0, layout.embstr, layout.embeds_max, layout.packed_exact, layout.list_node, layout.set_entry,
         layout.hash_entry, layout.zset_entry, layout.field_form, layout.table_kind, layout.table, layout.hash_extra,
         layout.hash_steps, layout.zset_embeds, model.zset_bytes(), layout.stream, layout.tree_is_exact, layout.group,
-        layout.consumer, model.compress_depth, node_units(model.allocator, 24),
+        layout.consumer, node_units(model.allocator, 24),
         *layout.set_presized, *layout.integers_presized, *layout.hash_presized, *layout.zset_presized, model.loaded, model.estimate,
     )  # fmt: skip
     array[_SIZES:_NODES] = small_allocations(model.allocator)

@@ -229,16 +229,13 @@ def _list_node(st: Any, m: Any) -> None:
     """Add what a node of a list costs (`KeyMeter.list_node`); of `LIST_ENDS`, 1: the first is raw, 2: the last, 4: one is not."""
     plain = m[sizes.LIST_NODE] + sizes.packed_size(m, st[state.TEXT])
     is_lzf = st[state.TEXT_LZF] >= 0
-    compressed = sizes.compressed_size(m, st[state.TEXT_LZF]) if is_lzf else plain
-    depth = m[sizes.DEPTH]
-    place = st[state.ELEMENTS] - st[state.LEFT]
-    st[state.SIZE_BYTES] += compressed if depth > 0 and depth <= place < st[state.ELEMENTS] - depth else plain
-    st[state.LIST_COMPRESSED] += compressed
+    st[state.SIZE_BYTES] += plain
+    st[state.LIST_COMPRESSED] += sizes.compressed_size(m, st[state.TEXT_LZF]) if is_lzf else plain
     ends = st[state.LIST_ENDS] & 5
     if is_lzf:
         ends |= 4
     else:
-        ends |= 2 if place else 3
+        ends |= 2 if st[state.ELEMENTS] != st[state.LEFT] else 3
     st[state.LIST_ENDS] = ends
 
 
@@ -247,7 +244,7 @@ def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
     """Count the entries of one node of a quicklist."""
     form = g[st[state.TYPE_BYTE], state.FORM]
     if st[state.LEFT] == 0:
-        if st[state.LIST_ENDS] == 7 and m[sizes.DEPTH] == 0:
+        if st[state.LIST_ENDS] == 7:
             st[state.SIZE_BYTES] = st[state.LIST_COMPRESSED]
         st[state.ELEMENTS] = st[state.UNITS]
         if form == grammar.F_LISTPACK and st[state.NODES] == 1 and st[state.LISTPACK_LISTS]:

@@ -179,7 +179,7 @@ def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_o
     assert made[-1] == (str(plain), 0)
 
 
-def test_conditions_choose_keys_and_a_sample_is_part_of_all(tmp_path):
+def test_conditions_choose_keys(tmp_path):
     """What the filter's own tests say, from the command line."""
     everything = exported("--rdb", ZOO, tmp_path / "all.json")
     hashes = exported("--rdb", ZOO, "--type", "hash,list", tmp_path / "hashes.json")

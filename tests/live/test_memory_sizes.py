@@ -11,7 +11,6 @@ from tests.benches.servers import redis_binary, running, running_cluster_node, v
 from tests.builders.memory_truth import KEY, MEMORY, TYPE, errors_of, fill, measured
 
 RELOADED = {"enable_debug_command": "yes"}
-COMPRESSED = {"list_compress_depth": 1}
 UNCOMPRESSED_DUMP = {"list_compress_depth": 1, "rdbcompression": "no"}
 
 
@@ -27,12 +26,6 @@ UNCOMPRESSED_DUMP = {"list_compress_depth": 1, "rdbcompression": "no"}
         ),
         pytest.param(
             "valkey", False, RELOADED, MemorySettings(loaded=True), id="valkey-reloaded", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "redis", False, COMPRESSED, MemorySettings(compress_depth=1), id="redis-lzf", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "valkey", False, COMPRESSED, MemorySettings(compress_depth=1), id="valkey-lzf", marks=pytest.mark.slow
         ),
         pytest.param("redis", False, UNCOMPRESSED_DUMP, MemorySettings(), id="redis-lzf-seen", marks=pytest.mark.slow),
     ],

@@ -27,8 +27,6 @@ def check_request(request: KeyOptions) -> None:
         raise InputError(f"--allocator {request.allocator}: must be auto, {', '.join(ALLOCATORS)}")
     if request.server is not None and request.server not in LAYOUT_NAMES:
         raise InputError(f"--server {request.server}: must be one of {', '.join(LAYOUT_NAMES)}")
-    if request.list_compress_depth < 0:
-        raise InputError(f"--list-compress-depth {request.list_compress_depth}: must be 0 or more")
     for name in ("lfu_log_factor", "lfu_decay_time"):
         if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
             raise InputError(
@@ -78,6 +76,4 @@ def _dump_options(request: KeyOptions) -> DumpOptions:
 
 def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings:
     """Return the settings of the memory model."""
-    return MemorySettings(
-        request.allocator, in_cluster, request.list_compress_depth, request.loaded, request.server or ""
-    )
+    return MemorySettings(request.allocator, in_cluster, request.loaded, request.server or "")

@@ -51,8 +51,6 @@ class KeyOptions(SnapshotOptions):
     """Counts of logged writes only, without a replay to live keys"""
     allocator: str = "auto"
     """Memory allocator of the servers: jemalloc (bundled), jemalloc-16 (Linux distributions) or libc. Default: jemalloc-16 for Redis, libc for Valkey"""
-    list_compress_depth: int = 0
-    """list-compress-depth of the servers; 0 also takes it from the dumps"""
     loaded: Flag = False
     """Keys in memory as loaded from a file: servers restarted since, or are replicas"""
     server: str | None = None

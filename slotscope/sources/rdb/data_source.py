@@ -10,7 +10,7 @@ Values: ``values`` (``false``; ``true`` adds column ``value``, the value as JSON
 
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
-file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
+file), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch, key_columns
 from cluster_core.kernels.keys.filter import CONDITIONS, KeyFilter, key_filter
 from cluster_core.memory.layouts import LAYOUT_NAMES
@@ -54,7 +53,7 @@ class RdbReader(UnitReader):
 
     schemas: ClassVar = {"keys": RDB_SOURCE}
     known = frozenset({
-        "crc", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server", "values",
+        "crc", "memory", "allocator", "cluster", "loaded", "server", "values",
         *CONDITIONS,
     })  # fmt: skip
 
@@ -133,15 +132,10 @@ class RdbDataSource(UnitSource):
 def _memory_settings(options: Mapping[str, str]) -> MemorySettings | None:
     if choice(options, "memory", ("true", "false")) == "false":
         return None
-    depth = options.get("list-compress-depth", "0")
-    if not depth.isdecimal() or len(depth) > 9:
-        raise DecodeError(
-            f"option list-compress-depth is {depth!r}, not a number", offset=0, source=options.get("path", "")
-        )
     allocator = choice(options, "allocator", ("auto", *ALLOCATORS))
     is_cluster, is_loaded = (choice(options, name, ("false", "true")) == "true" for name in ("cluster", "loaded"))
     server = choice(options, "server", ("", *LAYOUT_NAMES))
-    return MemorySettings(allocator, is_cluster, int(depth), is_loaded, server)
+    return MemorySettings(allocator, is_cluster, is_loaded, server)
 
 
 def read_dumps(spark: SparkSession, paths: Sequence[str], options: TallyOptions) -> DataFrame:
@@ -153,7 +147,7 @@ def read_dumps(spark: SparkSession, paths: Sequence[str], options: TallyOptions)
         given["memory"] = False
     else:
         given |= {"allocator": memory.allocator, "cluster": memory.cluster, "loaded": memory.loaded}
-        given |= {"list-compress-depth": memory.compress_depth, "server": memory.server}
+        given["server"] = memory.server
     keys = spark.read.format(RdbDataSource.format).options(**given).load(list(paths))
     hollow = (F.coalesce(F.col("elements"), F.lit(1)) == 0) & F.col("type").isin("list", "set", "zset", "hash")
     loaded = keys.where(~hollow)  # servers drop collections without elements

@@ -78,7 +78,6 @@ MEMORY = st.none() | st.builds(
     MemorySettings,
     st.sampled_from(["auto", *ALLOCATORS]),
     st.booleans(),
-    st.sampled_from([0, 0, 1, 2]),
     st.booleans(),
     st.sampled_from(["", *LAYOUT_NAMES]),
 )
