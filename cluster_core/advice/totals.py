@@ -139,7 +139,7 @@ def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int
             continue
         before = slots.get(item.slot, item.size)
         after = before - size + size // pieces
-        beside = f", beside {len(sizes):,} told by themselves," if sizes else ""
+        beside = f", beside {len(sizes):,} listed separately," if sizes else ""
         result.append(
             Hint(
                 item.kind, item.name, None, 1 if is_key else item.parts,

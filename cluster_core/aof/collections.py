@@ -164,9 +164,9 @@ def _smove(store: Store, args: Args) -> None:
 
 def _combine(how: Callable[[set[bytes], set[bytes]], set[bytes]]) -> Callable[[Store, Args], None]:
     def run(store: Store, args: Args) -> None:
-        found = [store.typed(key, SET) or set() for key in args[2:]]
-        result = set(found[0])
-        for members in found[1:]:
+        sources = [store.typed(key, SET) or set() for key in args[2:]]
+        result = set(sources[0])
+        for members in sources[1:]:
             result = how(result, members)
         store.put(args[1], SET, result)
 
@@ -464,14 +464,16 @@ def _combine_scored(how: str) -> Callable[[Store, Args], None]:
             raise Refused
         options = lowered(args[3 + count :])
         weights, aggregate = _options(options, count)
-        found = [_scores_of(store, key) for key in args[3 : 3 + count]]
+        sources = [_scores_of(store, key) for key in args[3 : 3 + count]]
         if how == "diff":
-            others = {member for scores in found[1:] for member in scores}
-            result = {member: score for member, score in found[0].items() if member not in others}
+            others = {member for scores in sources[1:] for member in scores}
+            result = {member: score for member, score in sources[0].items() if member not in others}
         else:
-            result = _weighed(found, weights, aggregate)
+            result = _weighed(sources, weights, aggregate)
             if how == "inter":
-                result = {member: score for member, score in result.items() if all(member in one for one in found)}
+                result = {
+                    member: score for member, score in result.items() if all(member in scores for scores in sources)
+                }
         store.put(args[1], ZSET, result)
 
     return run
@@ -491,9 +493,9 @@ def _options(options: list[bytes], count: int) -> tuple[list[float], bytes]:
     return weights, aggregate
 
 
-def _weighed(found: list[Scores], weights: list[float], aggregate: bytes) -> Scores:
+def _weighed(sources: list[Scores], weights: list[float], aggregate: bytes) -> Scores:
     result: Scores = {}
-    for scores, weight in zip(found, weights, strict=True):
+    for scores, weight in zip(sources, weights, strict=True):
         for member, score in scores.items():
             value = score * weight
             value = 0.0 if value != value else value

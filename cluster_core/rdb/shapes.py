@@ -336,8 +336,8 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
     _, models, rules = conditions
     for k in range(len(models)):
         m, limit = models[k], rules[k, LIST_BYTES]
-        one = acc[NODES_MET] == 1 and acc[LISTPACK_BYTES] + 7 <= limit
-        encoding = np.int64(grammar.LISTPACK) if one else np.int64(grammar.QUICKLIST)
+        is_small = acc[NODES_MET] == 1 and acc[LISTPACK_BYTES] + 7 <= limit
+        encoding = np.int64(grammar.LISTPACK) if is_small else np.int64(grammar.QUICKLIST)
         whole = sizes.Parts(parts[k, PART_NODES], np.int64(0), np.int64(0))
         memory[k] = sizes.whole_size(m, np.int64(grammar.M_LIST), encoding, acc[COUNT], key_length, expires, whole)
 

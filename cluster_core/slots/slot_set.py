@@ -96,7 +96,7 @@ class SlotSet:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return maximal (first, last) ranges, ascending."""
-        found: list[tuple[int, int]] = []
+        result: list[tuple[int, int]] = []
         rest, base = self._bits, 0
         while rest:
             gap = (rest & -rest).bit_length() - 1
@@ -104,9 +104,9 @@ class SlotSet:
             length = (rest ^ (rest + 1)).bit_length() - 1
             rest >>= length
             base += gap
-            found.append((base, base + length - 1))
+            result.append((base, base + length - 1))
             base += length
-        return found
+        return result
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.ranges():

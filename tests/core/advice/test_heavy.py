@@ -50,5 +50,5 @@ def test_a_tag_is_parted_by_what_it_holds_beside_keys_that_are_cut_themselves():
     _, tag = splits([large, many], {3: 940_000}, 1_000_000)
 
     assert "90 pieces of about 11 bytes" in key.how
-    assert "4 pieces of about 10 keys, beside 1 told by themselves," in tag.how
+    assert "4 pieces of about 10 keys, beside 1 listed separately," in tag.how
     assert "slot 3 goes from 940,000 to about 910,000 bytes" in tag.how
