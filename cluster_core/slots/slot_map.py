@@ -18,12 +18,11 @@ class SlotMap:
     like the server's.
     """
 
-    __slots__ = ("_counts", "_owners")
+    __slots__ = ("_owners",)
 
     def __init__(self, owners: Mapping[str, SlotSet] | None = None) -> None:
         """Create from slot sets by node; ValueError if two overlap."""
         self._owners: list[str | None] = [None] * SLOT_COUNT
-        self._counts: dict[str, int] = {}
         for node_id, slots in (owners or {}).items():
             for slot in slots:
                 if self._owners[slot] is not None:
@@ -32,9 +31,7 @@ class SlotMap:
 
     def __getitem__(self, slot: int) -> str | None:
         """Return the owner of *slot*; IndexError when out of range."""
-        if not 0 <= slot < SLOT_COUNT:
-            raise IndexError(f"slot {slot} is not in 0 to {SLOT_COUNT - 1}")
-        return self._owners[slot]
+        return self._owners[_in_range(slot)]
 
     def __eq__(self, other: object) -> bool:
         return self._owners == other._owners if isinstance(other, SlotMap) else NotImplemented
@@ -43,22 +40,11 @@ class SlotMap:
 
     def assign(self, slot: int, node_id: str | None) -> None:
         """Set or clear the owner of *slot*; IndexError when out of range."""
-        before = self[slot]
-        if before is not None:
-            self._counts[before] -= 1
-            if not self._counts[before]:
-                del self._counts[before]
-        if node_id is not None:
-            self._counts[node_id] = self._counts.get(node_id, 0) + 1
-        self._owners[slot] = node_id
+        self._owners[_in_range(slot)] = node_id
 
     def owners(self) -> list[str | None]:
         """Return the owner of every slot, by slot."""
         return list(self._owners)
-
-    def numslots(self, node_id: str) -> int:
-        """Return how many slots *node_id* owns."""
-        return self._counts.get(node_id, 0)
 
     def slots_of(self, node_id: str) -> SlotSet:
         """Return the slots that *node_id* owns."""
@@ -98,6 +84,12 @@ class SlotMap:
                 named[slot] = None
         for slot in named:
             self.assign(slot, node_id)
+
+
+def _in_range(slot: int) -> int:
+    if not 0 <= slot < SLOT_COUNT:
+        raise IndexError(f"slot {slot} is not in 0 to {SLOT_COUNT - 1}")
+    return slot
 
 
 def _slots(arguments: Sequence[int | str], command: str) -> list[int]:

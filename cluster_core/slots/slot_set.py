@@ -43,11 +43,6 @@ class SlotSet:
         return made
 
     @classmethod
-    def every(cls) -> SlotSet:
-        """Return the set of all 16384 slots."""
-        return cls._of(_EVERY_BIT)
-
-    @classmethod
     def from_ranges(cls, ranges: Iterable[tuple[int, int]]) -> SlotSet:
         """Return the union of inclusive (first, last) pairs; ValueError if reversed or outside 0 to 16383."""
         bits = 0
