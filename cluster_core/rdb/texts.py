@@ -62,7 +62,7 @@ def put_unsigned(out: Any, at: int, left: int) -> int:
 
 @borrowing()
 def put_double(out: Any, at: int, bits: int) -> int:
-    """Write the double of these 64 *bits* to *out* from *at*, at most 26 bytes, in the fewest digits that read back; return the place after it.
+    """Write the double of these 64 *bits* to *out* from *at*, at most 26 bytes, in 15 to 17 digits that read back; return the place after it.
 
     ``inf``, ``-inf`` and ``nan`` as servers write them; a whole number has no fraction.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from jobs.key_slots import Request, run
-from schemas.aof import COMMAND_LOAD, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.aof import COMMAND_LOAD, UNCERTAIN_KEYS
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.keys.inputs import check_request
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.sources.aof import files as aof_files
 from slotscope.sources.slot_weights import read_weights
 from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
 from tests.builders.stored_rows import stored_frame
@@ -135,26 +133,6 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
     assert (bad["source"], bad["offset"]) == (str(log), place)
     assert report.bad_records == 1
     assert report.keys == 1
-
-
-@pytest.mark.slow
-def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, monkeypatch):
-    """Ranges, and a value that looks like commands, which makes the job read the file whole."""
-    log = tmp_path / "appendonly.aof"
-    commands = [("SET", f"key:{number % 50}", "v" * (number % 40)) for number in range(400)]
-    log.write_bytes(log_of(*commands, ("SET", "trap", log_of(*commands)), *commands))
-    request = Request(root=str(tmp_path / "whole"), snapshot="log", aof=[str(log)])
-    run(spark, request)
-    monkeypatch.setattr(aof_files, "PART_BYTES_MIN", 1000)
-
-    run(spark, replace(request, root=str(tmp_path / "cut")))
-
-    for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, SLOT_LOAD):
-        whole, cut = (
-            sorted(map(str, stored_frame(spark, table, str(tmp_path / name)).drop("run_id").collect()))
-            for name in ("whole", "cut")
-        )
-        assert whole == cut
 
 
 def test_writes_are_weights_for_the_planner(snapshot):
