@@ -14,6 +14,7 @@ from cluster_core.node.state import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.stage import Stage
+from cluster_core.sim.world import World
 
 NAME = "simulation"
 MESSAGES_BAR = 60_000
@@ -60,7 +61,7 @@ def run(options: Options | None = None) -> Result:
 def _stage(nodes: int, profile: Profile, node_timeout_ms: int = 15_000) -> Stage:
     settings = NodeSettings(profile=profile, node_timeout_ms=node_timeout_ms)
     places = places_of(Layout(nodes // 2, 1), lambda name: settings, Random(1))
-    return Stage(Random, 1, places, keep_configs=False)
+    return Stage(World(Random, 1), places)
 
 
 def _speed_table(nodes: int, rounds: int) -> Table:

@@ -169,12 +169,8 @@ class Profile:
     """R15: separate addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
     aux_fields: bool = False
     """R129: nodes.conf has shard ids and other fields as name=value."""
-    commands_checked: bool = False
-    """R56, R123: CLUSTER MEET names the invalid port; SETSLOT refuses the current owner as target."""
     first_size: int = 1
     """R130: cluster size in CLUSTER INFO before the first count."""
-    info_of_nodes: bool = False
-    """R130: CLUSTER INFO counts failing nodes."""
     word_for_master: str = "master"
     """R160: name of a master in the log."""
     addresses_logged: bool = False
@@ -276,7 +272,6 @@ VALKEY_9_0 = replace(
     gossip_refreshes_clean_only=True,
     reconnects_spread=True,
     delay_scaled=True,
-    info_of_nodes=True,
 )
 VALKEY_9_1 = replace(
     VALKEY_9_0,
@@ -286,7 +281,6 @@ VALKEY_9_1 = replace(
     gossip_draws=5,
     best_replica_hurries=True,
     bumps_announced=True,
-    commands_checked=True,
     addresses_logged=True,
 )
 

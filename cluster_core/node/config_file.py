@@ -1,33 +1,24 @@
-"""nodes.conf: write and load the state that survives a restart (R126, R129, clusterSaveConfig, clusterLoadConfig)."""
+"""nodes.conf: load the state that survives a restart (R126, R129, clusterLoadConfig)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from cluster_core.errors import DecodeError
 from cluster_core.gossip.flags import FAIL, MASTER, MEET, MIGRATE_TO, MYSELF, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.view import Peer, View
-from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.node.events import DropKeys
 from cluster_core.node.state import TODO_SAVE, NodeState
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
 
-SOURCE: Final = "nodes.conf"
 KEPT_FLAGS: Final = 0x3FFF & ~(PFAIL | MEET)
 """PFAIL and MEET are not saved."""
 
 
-def config_text(state: NodeState) -> str:
-    """Return the current text of nodes.conf (R129)."""
-    return write_nodes_conf(topology_of(state, to_file=True)).decode("utf-8", "surrogateescape")
-
-
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """Parsed nodes.conf of *my_id*; all nodes of a simulated cluster share one topology.
+    """Content of the nodes.conf of *my_id*; all nodes of a simulated cluster share one topology.
 
     *owned*: slots of its nodes in order, from `owned_slots`.
     """
@@ -47,18 +38,10 @@ def owned_slots(topology: Topology) -> tuple[int, ...]:
     return tuple(owned)
 
 
-def load_config(state: NodeState, config: str | SavedConfig) -> None:
-    """Load *config*: nodes, slots, epochs, open slots; failures count from now (R129).
-
-    Raises DecodeError for an invalid nodes.conf or one without ``myself``.
-    """
-    if isinstance(config, str):
-        topology = read_nodes(config.encode("utf-8", "surrogateescape"), source=SOURCE)
-        config = SavedConfig(topology.my_id or "", topology, owned_slots(topology))
+def load_config(state: NodeState, config: SavedConfig) -> None:
+    """Load *config*: nodes, slots, epochs, open slots; failures count from now (R129)."""
     topology = config.topology
-    mine = topology.by_id.get(config.my_id)
-    if mine is None:
-        raise DecodeError("no node is myself", offset=0, source=SOURCE)
+    mine = topology.by_id[config.my_id]
     view, now_ms = state.view, state.now_ms
     myself = view.myself
     view.nodes = {mine.id: myself} if mine is topology.nodes[0] else {}

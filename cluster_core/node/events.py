@@ -5,13 +5,17 @@ Messages and links use the events of `cluster_core.gossip.events`; view changes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Refusal
 from cluster_core.gossip.events import CloseLink, LinkAccepted, LinkClosed, MessageReceived, Tick
 from cluster_core.wire.bus import Message
+
+if TYPE_CHECKING:
+    from cluster_core.node.state import NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +43,19 @@ class ReplicationOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotsArrived:
-    """The driver imported all keys of *slots* (bit s is slot s); take ownership (R127)."""
-
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client sent a command: words, name first."""
+    """A client sent a command: words, name first; *asking* after ASKING (R120)."""
 
     client: int
     words: tuple[bytes, ...]
+    asking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ClientClosed:
-    """A client disconnected; drop its READONLY, ASKING and MULTI state."""
+class Change:
+    """An operator changes the state of the node."""
 
-    client: int
+    apply: Callable[[NodeState], object]
 
 
 Event = (
@@ -69,9 +67,8 @@ Event = (
     | ReplicationUp
     | ReplicationDown
     | ReplicationOffset
-    | SlotsArrived
     | ClientCommand
-    | ClientClosed
+    | Change
 )
 
 
@@ -93,7 +90,7 @@ class SendMessage:
 
 
 class SaveConfig(NamedTuple):
-    """Write `Node.config_text()` to nodes.conf before the following effects, with *fsync* durably (R95)."""
+    """Write nodes.conf before the following effects, with *fsync* durably (R95)."""
 
     fsync: bool
 
@@ -125,10 +122,6 @@ class DropKeys(NamedTuple):
     """Delete the keys in *slots* (bit s is slot s), which another master owns now (R74)."""
 
     slots: int
-
-
-class FlushKeys(NamedTuple):
-    """Delete all keys: a replica was reset (R82)."""
 
 
 class Reply(NamedTuple):
@@ -181,7 +174,6 @@ Effect = (
     | PauseClients
     | ResumeClients
     | DropKeys
-    | FlushKeys
     | Reply
     | Execute
     | LogLine

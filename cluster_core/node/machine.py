@@ -16,9 +16,8 @@ from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
-from cluster_core.node.commands.desk import serve_client
-from cluster_core.node.commands.slots import take_over
-from cluster_core.node.config_file import SavedConfig, config_text, load_config
+from cluster_core.node.clients import serve_client
+from cluster_core.node.config_file import SavedConfig, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Effect, Event, SaveConfig
 from cluster_core.node.links import answer_late_meet, link_lost, link_opened
@@ -53,9 +52,8 @@ STEPS_MAX: Final = 4
 class Node:
     """One cluster node.
 
-    *rng* is the only randomness (R174) and draws node and shard id unless given. *config* is a nodes.conf to load, as
-    text or parsed. *keyspace* answers queries about the data. Raises DecodeError for an invalid *config*. Effects of
-    the start are returned with those of the first event.
+    *rng* is the only randomness (R174) and draws node and shard id unless given. *config* is a nodes.conf to load.
+    *keyspace* answers queries about the data. Effects of the start are returned with those of the first event.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Node:
         *,
         my_id: str = "",
         shard_id: str = "",
-        config: str | SavedConfig = "",
+        config: SavedConfig | None = None,
         keyspace: Keyspace | None = None,
     ) -> None:
         profile = settings.profile
@@ -82,7 +80,7 @@ class Node:
         view.full_coverage_required = settings.require_full_coverage
         view.name_handshake = lambda: random_id(rng)  # R56: random id of a node without one
         beliefs.build_pong = self._build_pong
-        if config:
+        if config is not None:
             load_config(state, config)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -119,18 +117,12 @@ class Node:
                     self.state.repl_up, self.state.repl_down_ms = False, self.state.now_ms
             case ev.ReplicationOffset():
                 self._on_offset(event)
-            case ev.SlotsArrived():
-                take_over(self.state, event.slots)
             case ev.ClientCommand():
-                serve_client(self.state, event.client, event.words)
-            case ev.ClientClosed():
-                self.state.clients.pop(event.client, None)
+                serve_client(self.state, event)
+            case ev.Change():
+                event.apply(self.state)
             case _:
                 assert_never(event)
-
-    def config_text(self) -> str:
-        """Return the current content of nodes.conf (R129)."""
-        return config_text(self.state)
 
     # -- the bus -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import VALKEY_9_1, Profile
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.events import Effect, LogLine, SendMessage
-from cluster_core.routing.redirect import Client, Settings
 from cluster_core.wire.bus import SLOT_BITMAP_BYTES, TYPE_NAMES, Extension, Header, Message
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ class NodeSettings:
     """`cluster-blacklist-ttl` (R61)."""
     repl_ping_period_s: int = 10
     """`repl-ping-replica-period` (R85)."""
-    routing: Settings = field(default_factory=Settings)
-    """Settings of redirections (R118, R120)."""
 
     @property
     def bus_port(self) -> int:
@@ -162,12 +159,8 @@ class NodeState:
     repl_down_ms: int = 0
     orphans: tuple[int, int, int] = (0, 0, 0)
     orphans_version: int = -1
-    owners: dict[int, str] = field(default_factory=dict)
-    owners_version: int = -1
     extensions: tuple[tuple[Extension, ...], int] = ((), 0)
     extensions_of: str = ""
-    clients: dict[int, Client] = field(default_factory=dict)
-    aborted: dict[int, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.view = self.beliefs.view

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip.flags import MASTER
-from cluster_core.node.events import ClientClosed, ClientCommand
+from cluster_core.node.events import ClientCommand
 from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
@@ -62,7 +62,6 @@ class Client:
         self._asked: Host | None = None
         self._hops = 0
         self._is_asking = False
-        self._is_muted = False
         self._try = 0
         world.on_reply[number] = self._heard
         world.call_at(world.now_us + int(self.rng.random() * self.period_us), self._write)
@@ -109,16 +108,12 @@ class Client:
     def _arrive(self, host: Host, attempt: int) -> None:
         if attempt != self._try:
             return
-        if self._is_asking:
-            self._is_asking = False
-            self._is_muted = True
-            self.world.tell(host, ClientCommand(self.number, (b"ASKING",)))
-            self._is_muted = False
-        self.world.tell(host, ClientCommand(self.number, (b"SET", self._key, b"%d" % self._serial)))
+        words = (b"SET", self._key, b"%d" % self._serial)
+        self.world.tell(host, ClientCommand(self.number, words, asking=self._is_asking))
 
     def _heard(self, host: Host, value: Any) -> None:
         """Handle a reply of *host* if still awaited."""
-        if host is not self._asked or self._is_muted:
+        if host is not self._asked:
             return
         if not isinstance(value, RespError):
             ack = Ack(self._key, host.index, self.world.now_us, host.store.replid, host.store.offset, self.wait)
@@ -163,8 +158,6 @@ class Client:
     def _no_answer(self, attempt: int, _: Any) -> None:
         if attempt != self._try:
             return
-        if self._asked is not None:
-            self.world.tell(self._asked, ClientClosed(self.number))
         self._retry()
 
     def _retry(self) -> None:

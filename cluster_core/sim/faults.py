@@ -56,7 +56,7 @@ class Faults:
             for heard in self.on_wipe:
                 heard(host)
         forgets = not (config and host.config_saved)
-        self.world.start(host, "" if forgets else host.config_saved)
+        self.world.start(host, None if forgets else host.config_saved)
         for listener in self.on_restart:
             listener(host, forgets or was_off)
         self._trouble(host)

@@ -102,8 +102,8 @@ class Host:
     streams: dict[int, Stream] = field(default_factory=dict)
     next_accepted: int = 1
     orphans: list[Stream] = field(default_factory=list)
-    config_saved: str | SavedConfig = ""
-    config_synced: str | SavedConfig = ""
+    config_saved: SavedConfig | None = None
+    config_synced: SavedConfig | None = None
     paused_until_us: int = 0
     paused_work: list[tuple[int, tuple[bytes, ...]]] = field(default_factory=list)
 

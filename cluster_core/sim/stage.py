@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from cluster_core.sim.checkers import Checks
 from cluster_core.sim.clients import Client, LossWatch, Missing
 from cluster_core.sim.faults import Faults
-from cluster_core.sim.host import Path
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.world import World
 
-if TYPE_CHECKING:
-    from random import Random
-
 
 class Stage:
-    """A running cluster with its actors and observers; equal arguments give equal runs."""
+    """A running cluster with its actors and observers; equal worlds give equal runs."""
 
-    def __init__(
-        self,
-        make_rng: Callable[[str], Random],
-        seed: int | str,
-        places: Sequence[Place],
-        *,
-        path: Path | None = None,
-        keep_configs: bool = True,
-    ) -> None:
-        self.world = world = World(make_rng, seed, path=path, keep_configs=keep_configs)
+    def __init__(self, world: World, places: Sequence[Place]) -> None:
+        self.world = world
         self.checks = Checks(world)
         self.losses = LossWatch(world)
         self.faults = Faults(world)

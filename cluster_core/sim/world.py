@@ -21,14 +21,12 @@ from cluster_core.sim.clock import START_US
 from cluster_core.sim.host import Host, Path
 from cluster_core.sim.layouts import Place, topology_of
 from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.servers.commands import Commands, SlotMigrations
 from cluster_core.sim.servers.replication import Replication
+from cluster_core.sim.servers.store import WRITE_BYTES
 
 if TYPE_CHECKING:
     from random import Random
 
-ASKER: Final = 0
-"""Client number used by `World.ask`; writing clients have others."""
 TICK_US: Final = 100_500
 """Cron period of a server: 100 ms and the event loop's time, measured (R170)."""
 
@@ -54,18 +52,14 @@ class World(Driver):
         path: Path | None = None,
         tick_us: int = TICK_US,
         tick_jitter_us: int = 200,
-        keep_configs: bool = True,
     ) -> None:
         super().__init__()
         self.make_rng, self.seed = make_rng, seed
         self.tick_us, self.tick_jitter_us = tick_us, tick_jitter_us
-        self.keep_configs = keep_configs
         self.rng = make_rng(f"{seed}/world")
         self.hosts: list[Host] = []
         self.network = Network(self, make_rng(f"{seed}/network"), path or Path())
         self.replication = Replication(self, self.network)
-        self.commands = Commands(self.network, self.replication, self.ask)
-        self.migrations = SlotMigrations(self, self.network, self.replication)
         self.observers: list[Observer] = []
         self.senders: list[Callable[[Host, SendMessage], None]] = []
         self.on_reply: dict[int, Callable[[Host, Any], None]] = {}
@@ -73,7 +67,7 @@ class World(Driver):
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
-    def add(self, place: Place, config: str | SavedConfig = "") -> Host:
+    def add(self, place: Place, config: SavedConfig | None = None) -> Host:
         """Add a host and start its process, with an uptime below a second."""
         index = len(self.hosts)
         rng = self.make_rng(f"{self.seed}/host/{index}")
@@ -89,9 +83,9 @@ class World(Driver):
         topology = topology_of([place for place in places if not place.is_spare])
         owned = owned_slots(topology)
         for place in places:
-            self.add(place, "" if place.is_spare else SavedConfig(place.node_id, topology, owned))
+            self.add(place, None if place.is_spare else SavedConfig(place.node_id, topology, owned))
 
-    def start(self, host: Host, config: str | SavedConfig = "", *, my_id: str = "", shard_id: str = "") -> None:
+    def start(self, host: Host, config: SavedConfig | None = None, *, my_id: str = "", shard_id: str = "") -> None:
         """Start the process of *host* from a nodes.conf, or as a new node."""
         host.alive, host.is_off, host.is_stopped = True, False, False
         host.inbox = deque() if host.work_us else None
@@ -198,27 +192,6 @@ class World(Driver):
         """Return the hosts with a running process that is not stopped."""
         return [host for host in self.hosts if host.answers]
 
-    # -- clients -------------------------------------------------------------------------------------------------
-
-    def serve(self, host: Host, client: int, words: tuple[bytes, ...]) -> None:
-        """Pass a client's command to a server: its migration jobs, else its node."""
-        reply = self.migrations.execute(host, words) if host.answers else None
-        if reply is None:
-            self.tell(host, ev.ClientCommand(client, words))
-        else:
-            self._answer(host, client, reply)
-
-    def ask(self, host: Host, words: tuple[bytes, ...]) -> Any:
-        """Return the immediate reply of *host*; None without one."""
-        replies: list[Any] = []
-        before = self.on_reply.get(ASKER)
-        self.on_reply[ASKER] = lambda _, value: replies.append(value)
-        if host.answers:
-            self.serve(host, ASKER, words)
-        if before is not None:
-            self.on_reply[ASKER] = before
-        return replies[-1] if replies else None
-
     # -- effects -------------------------------------------------------------------------------------------------
 
     def _open_link(self, host: Host, effect: ev.OpenLink) -> None:
@@ -226,13 +199,6 @@ class World(Driver):
 
     def _close_link(self, host: Host, effect: belief.CloseLink) -> None:
         self.network.close(host, effect.link)
-
-    def _save(self, host: Host, effect: ev.SaveConfig) -> None:
-        """Save nodes.conf; unsynced content is lost with the machine, not with the process (R95)."""
-        if self.keep_configs:
-            host.config_saved = host.node.config_text()
-            if effect.fsync:
-                host.config_synced = host.config_saved
 
     def _replicate(self, host: Host, effect: ev.StartReplication) -> None:
         self.replication.follow(host, effect)
@@ -242,9 +208,6 @@ class World(Driver):
 
     def _drop_keys(self, host: Host, effect: ev.DropKeys) -> None:
         host.store.drop(effect.slots)
-
-    def _flush(self, host: Host, effect: ev.FlushKeys) -> None:
-        host.store.clear()
 
     def _pause(self, host: Host, effect: ev.PauseClients) -> None:
         host.paused_until_us = effect.until_ms * 1000 - host.shift_us
@@ -266,7 +229,12 @@ class World(Driver):
         if self.now_us < host.paused_until_us and effect.words[0].lower() in WRITES:
             host.paused_work.append((effect.client, effect.words))
             return
-        self._answer(host, effect.client, self.commands.execute(host, effect.words))
+        self._answer(host, effect.client, self.execute(host, effect.words))
+
+    def execute(self, host: Host, words: tuple[bytes, ...]) -> Any:
+        """Execute a SET, the only command of simulated clients, and return the reply."""
+        self.replication.write(host, words[1], words[2], WRITE_BYTES)
+        return "OK"
 
     def _reply(self, host: Host, effect: ev.Reply) -> None:
         self._answer(host, effect.client, effect.value)
@@ -284,11 +252,9 @@ WRITES: Final = frozenset((b"set", b"del"))
 _ACTIONS: Final[dict[type, Callable[[World, Host, Any], None]]] = {
     ev.OpenLink: World._open_link,
     belief.CloseLink: World._close_link,
-    ev.SaveConfig: World._save,
     ev.StartReplication: World._replicate,
     ev.PromoteMyself: World._promote,
     ev.DropKeys: World._drop_keys,
-    ev.FlushKeys: World._flush,
     ev.PauseClients: World._pause,
     ev.ResumeClients: World._resume,
     ev.Execute: World._execute,

@@ -24,6 +24,7 @@ from cluster_core.sentinel.state import SentinelSettings, Watched
 from cluster_core.wire.bus import decode_message, drop_reason, encode_message
 from cluster_core.wire.resp import RespError, Verbatim
 from tests.benches.clusters import Cluster
+from tests.benches.node_commands import order
 from tests.benches.resp import RespParser, encode_value
 from tests.benches.servers import Server, free_port, wait_for
 
@@ -202,8 +203,8 @@ class LiveNode(LiveMachine):
     def opened(self, link: int, local_ip: str) -> node_events.LinkOpened:
         return node_events.LinkOpened(link)
 
-    def command(self, words: tuple[bytes, ...]) -> node_events.ClientCommand:
-        return node_events.ClientCommand(0, words)
+    def command(self, words: tuple[bytes, ...]) -> node_events.Change:
+        return order(0, words)
 
     def tick(self) -> float:
         self.tell(gossip_events.Tick())

@@ -17,10 +17,9 @@ from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Path
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.servers.replication import Feed
-from cluster_core.sim.world import World
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import Message
-from cluster_core.wire.resp import RespError
+from tests.benches.simulated_servers import Servers
 
 START_MS = START_US // 1000
 FIRST_PORT = 7000
@@ -32,7 +31,6 @@ class Host:
 
     def __init__(self, process: sim.Host) -> None:
         self.process, self.index, self.settings = process, process.index, process.settings
-        self.replies: list[Any] = []
         self.effects: list[tuple[int, ev.Effect]] = []
 
     @property
@@ -67,7 +65,7 @@ class Host:
 class Cluster:
     """Hosts 0, 1, 2 … on ports 7000, 7001 …; `run` lets virtual time pass."""
 
-    world_class: type[World] = World
+    world_class: type[Servers] = Servers
 
     def __init__(
         self,
@@ -117,21 +115,12 @@ class Cluster:
     # -- orders --------------------------------------------------------------------------------------------------
 
     def command(self, index: int, *words: str | bytes | int, client: int = 1) -> Any:
-        """What host *index* answers to a client's command, QUEUED within a transaction; None if it does not answer."""
+        """What host *index* answers to a client's command; None if it does not answer."""
         host = self.hosts[index]
         raw = tuple(w if isinstance(w, bytes) else str(w).encode() for w in words)
         replies: list[Any] = []
         self.world.on_reply[client] = lambda _, value: replies.append(value)
-        self.tell(host, ev.ClientCommand(client, raw))
-        session = host.node.state.clients.get(client)
-        host.replies += replies
-        if (
-            session is not None
-            and session.queued
-            and raw[0].upper() != b"MULTI"
-            and not isinstance(replies[-1], RespError)
-        ):
-            return "QUEUED"
+        self.world.serve(host.process, client, raw)
         return replies[-1] if replies else None
 
     def tell(self, host: Host, event: ev.Event) -> None:

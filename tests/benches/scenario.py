@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from random import Random
@@ -16,12 +16,13 @@ from cluster_core.sim.checkers import Violation
 from cluster_core.sim.clients import Way
 from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Host, Path
-from cluster_core.sim.layouts import Layout, names_of, places_of
+from cluster_core.sim.layouts import Layout, Place, names_of, places_of
 from cluster_core.sim.servers.store import WRITE_BYTES
 from cluster_core.sim.stage import Stage
 from cluster_core.wire.bus import TYPE_NAMES
 from cluster_core.wire.resp import RespError
 from tests.benches.scenario_trace import Log, Trace
+from tests.benches.simulated_servers import Servers
 
 LOOK_US: Final = 20_000
 """Interval of checks of a pending or lasting condition, and time between two commands of a tool."""
@@ -193,8 +194,10 @@ def with_trace(text: str, lines: tuple[str, ...]) -> str:
 class Scene(Stage):
     """A stage with a trace, a log, and operators that give commands."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    world: Servers
+
+    def __init__(self, world: Servers, places: Sequence[Place]) -> None:
+        super().__init__(world, places)
         self.trace, self.log = Trace(self.world), Log()
         self.world.observers += [self.trace, self.log]
 
@@ -444,7 +447,7 @@ def play(
         return replace(scenario.settings, **scenario.special.get(name, {}))
 
     places = places_of(scenario.layout, settings_of, Random(f"{chosen}/places"))
-    scene = Scene(Random, chosen, places, path=scenario.path)
+    scene = Scene(Servers(Random, chosen, path=scenario.path), places)
     prepare(scene)
     failures = [step.text for step in scenario.steps if not _take(scene, step)]
     scene.world.run_to(scenario.end_us)

@@ -16,6 +16,7 @@ from cluster_core.node import events as ev
 from cluster_core.node.events import Effect
 from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
+from tests.benches.node_commands import FlushKeys
 
 TOGETHER_US: Final = 2_000_000
 AGAIN_US: Final = 100_000
@@ -190,6 +191,6 @@ _WORDS: Final[dict[type, Callable[[World, Host, Any], str]]] = {
     ),
     ev.PauseClients: lambda world, host, effect: "lets writes wait",
     ev.ResumeClients: lambda world, host, effect: "lets writes through",
-    ev.FlushKeys: lambda world, host, effect: "deletes all keys",
+    FlushKeys: lambda world, host, effect: "deletes all keys",
     ev.LogLine: _log,
 }

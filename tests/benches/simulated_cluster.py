@@ -34,11 +34,11 @@ from cluster_core.rebalance.execution.journal import Step
 from cluster_core.rebalance.execution.machine import Execution, Outcome
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
-from cluster_core.sim.servers.commands import FAILED, Job
 from cluster_core.sim.stage import Stage
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError, Verbatim
+from tests.benches.simulated_servers import FAILED, Job, Servers
 
 FIRST_PORT: Final = 7000
 COMMAND_US: Final = 5_000
@@ -83,8 +83,9 @@ class SimulatedCluster:
             settings = NodeSettings(PROFILES[profile], 15_000, port, port % 55_000 + 10_000)
             slots = SlotSet(slot for slot, owner in enumerate(owners) if owner == name)
             places.append(Place(name, "127.0.0.1", "Z1", settings, name, f"{number:040x}", slots=slots))
-        self.stage = Stage(random.Random, seed, places)
-        self.world, self.faults = self.stage.world, self.stage.faults
+        self.world = Servers(random.Random, seed)
+        self.stage = Stage(self.world, places)
+        self.faults = self.stage.faults
         self.hosts = {host.id: host for host in self.world.hosts}
         self.trouble = 0.0
         """Chance that the way to or from the target of a MIGRATE fails."""

@@ -249,8 +249,8 @@ def _run(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
     settings = settings_for(trial)
     chosen = places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))
     path = Path(max(1, int(trial.delay_ms * 1000)), max(1, int(trial.delay_ms * 200)))
-    stage = Stage(make_rng, trial.seed, chosen, path=path, keep_configs=False)
-    world = stage.world
+    world = World(make_rng, trial.seed, path=path)
+    stage = Stage(world, chosen)
     if trial.clients:
         stage.add_clients(trial.clients, rate=trial.rate)
     watch = OutcomeWatch(world, shards_of(chosen))

@@ -28,9 +28,9 @@ from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
-from cluster_core.sim.world import World
 from cluster_core.wire.bus import Gossip, Header, Message, MessageType, decode_message, encode_message
 from tests.benches.node_cluster import START_MS, Cluster
+from tests.benches.simulated_servers import Servers
 from tests.examples import examples
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -139,7 +139,7 @@ def test_gossip_names_each_fit_node_at_most_once(nodes: int, seed: int, data: st
         assert peer is not receiver or view.profile.receiver_gossiped
 
 
-class WatchfulWorld(World):
+class WatchfulWorld(Servers):
     """Its nodes look at everybody in each cron, as the servers do."""
 
     def _tick(self, host: sim.Host, life: int) -> None:

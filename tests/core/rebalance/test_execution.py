@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_core.node.events import SlotsArrived
+from cluster_core.node.events import Change
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
@@ -18,6 +18,7 @@ from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
+from tests.benches.node_commands import take_over
 from tests.benches.simulated_cluster import KilledError, SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds
 from tests.examples import examples
@@ -273,7 +274,7 @@ def test_a_drained_master_that_became_a_replica_is_reset_by_hand_before_a_rollba
 
 def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
     """Somebody else gives *slots* away, and every node knows it."""
-    cluster.world.tell(cluster.hosts[owner], SlotsArrived(sum(1 << slot for slot in slots)))
+    cluster.world.tell(cluster.hosts[owner], Change(lambda state: take_over(state, sum(1 << slot for slot in slots))))
     cluster.settle()
 
 

@@ -15,11 +15,13 @@ from cluster_core.sim.clients import Ack, Promotion, Way, split_us
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
 from cluster_core.slots.key_slot import key_slot
 from tests.benches.scenario import Scene
+from tests.benches.simulated_servers import Servers
 
 
 def stage_of(masters, replicas, seed=1, node_timeout_ms=1000):
     settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=node_timeout_ms)
-    return Scene(Random, seed, places_of(Layout(masters, replicas), lambda name: settings, Random(seed)))
+    places = places_of(Layout(masters, replicas), lambda name: settings, Random(seed))
+    return Scene(Servers(Random, seed), places)
 
 
 def rules(stage):

@@ -12,6 +12,7 @@ from cluster_core.sim.host import Path, retry_after_us
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.stage import Stage
 from cluster_core.wire.bus import Header, Message
+from tests.benches.simulated_servers import Servers
 
 TIMEOUT_MS = 3_600_000
 """Nodes that ping nobody for an hour keep out of the way."""
@@ -20,7 +21,8 @@ TIMEOUT_MS = 3_600_000
 @pytest.fixture
 def stage():
     settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=TIMEOUT_MS)
-    made = Stage(Random, 1, places_of(Layout(2, 0), lambda name: settings, Random(1)), path=Path(1000, 500))
+    places = places_of(Layout(2, 0), lambda name: settings, Random(1))
+    made = Stage(Servers(Random, 1, path=Path(1000, 500)), places)
     made.world.run_to(1_500_000)
     return made
 

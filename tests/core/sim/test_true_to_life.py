@@ -12,6 +12,7 @@ from cluster_core.node.state import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.stage import Stage
+from cluster_core.sim.world import World
 
 MEASURED = [(2000, 6, 4.78), (2000, 10, 8.90), (2000, 20, 18.5), (15_000, 20, 1.76)]
 """Node timeout, nodes, PINGs per second and node of Redis 7.0.15, half of them masters."""
@@ -21,7 +22,7 @@ SEEDS = range(25)
 def stage_of(nodes, profile, node_timeout_ms, seed=1):
     settings = NodeSettings(profile=profile, node_timeout_ms=node_timeout_ms)
     places = places_of(Layout(nodes // 2, 1), lambda name: settings, Random(f"{seed}/places"))
-    return Stage(Random, seed, places, keep_configs=False)
+    return Stage(World(Random, seed), places)
 
 
 def pings(stage):

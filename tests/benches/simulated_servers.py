@@ -1,9 +1,8 @@
-"""Data commands of simulated servers, and slot migration jobs.
+"""Simulated servers with commands: CLUSTER, data, and slot migration jobs.
 
-The node has decided to serve these commands. MIGRATE sends commands to the target node like a client, so it may get
-MOVED; transfer time is not modelled. A migration job takes time, then the target has the keys and takes the slots with
-a new epoch while writes at the source are paused. Jobs of one source run in sequence. A job fails if an end is down,
-the target is no master, or the source lost the slots.
+MIGRATE sends commands to the target node like a client, so it may get MOVED; transfer time is not modelled. A migration
+job takes time, then the target has the keys and takes the slots with a new epoch while writes at the source are paused.
+Jobs of one source run in sequence. A job fails if an end is down, the target is no master, or the source lost the slots.
 """
 
 from __future__ import annotations
@@ -16,44 +15,83 @@ from cluster_core.errors import DecodeError
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
+from cluster_core.node.config_file import SavedConfig, owned_slots
+from cluster_core.routing.key_positions import table_of
 from cluster_core.sim.host import Host
-from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.servers.replication import KEY_SYNC_US, Replication
+from cluster_core.sim.servers.replication import KEY_SYNC_US
 from cluster_core.sim.servers.store import WRITE_BYTES
+from cluster_core.sim.world import World
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError
+from tests.benches.node_commands import FlushKeys, order, take_over, topology_of
 
 Words = tuple[bytes, ...]
 KEYS_AT: Final = 6
 """Index of the first option of MIGRATE."""
 IOERR: Final = RespError("IOERR error or timeout reading to target instance")
+ASKER: Final = 0
+"""Client number of `Servers.ask`; writing clients have others."""
+SESSION_COMMANDS: Final = (b"asking", b"readonly", b"readwrite")
 
 
 def server_version(profile: Profile) -> tuple[str, str]:
-    """Return product and version of a server with *profile*; for Redis 8 the version with slot migration.
-
-    >>> from cluster_core.gossip.profile import REDIS_8
-    >>> server_version(REDIS_8)
-    ('redis', '8.4.0')
-    """
+    """Return product and version of a server with *profile*; for Redis 8 the version with slot migration."""
     product, _, version = profile.name.partition("-")
     return product, f"{version}.0" if "." in version else f"{version}.4.0"
 
 
-class Commands:
-    """Data commands of hosts; *ask* lets a node answer a command like a client's."""
+class Servers(World):
+    """A world of servers that answer commands and keep their nodes.conf."""
 
-    def __init__(self, network: Network, replication: Replication, ask: Callable[[Host, Words], Any]) -> None:
-        self.network, self.replication, self.ask = network, replication, ask
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.migrations = SlotMigrations(self)
+        self.asking: set[int] = set()
+
+    def carry_out(self, host: Host, wanted: list[Any]) -> None:
+        """Save nodes.conf before other effects; what is not synced is lost with the machine (R95)."""
+        for effect in wanted:
+            if type(effect) is ev.SaveConfig:
+                topology = topology_of(host.node.state, to_file=True)
+                host.config_saved = SavedConfig(host.id, topology, owned_slots(topology))
+                if effect.fsync:
+                    host.config_synced = host.config_saved
+            elif type(effect) is FlushKeys:
+                host.store.clear()
+        super().carry_out(host, wanted)
+
+    def ask(self, host: Host, words: Words) -> Any:
+        """Return the immediate reply of *host*; None without one."""
+        replies: list[Any] = []
+        before = self.on_reply.get(ASKER)
+        self.on_reply[ASKER] = lambda _, value: replies.append(value)
+        if host.answers:
+            self.serve(host, ASKER, words)
+        if before is not None:
+            self.on_reply[ASKER] = before
+        return replies[-1] if replies else None
+
+    def serve(self, host: Host, client: int, words: Words) -> None:
+        """Answer a client's command."""
+        name, asking = words[0].lower(), client in self.asking
+        self.asking.discard(client)
+        reply = self.migrations.execute(host, words)
+        if reply is not None:
+            self._answer(host, client, reply)
+        elif name == b"cluster":
+            self.tell(host, order(client, words))
+        elif name in SESSION_COMMANDS:
+            self.asking |= {client} if name == b"asking" else set()
+            self._answer(host, client, "OK")
+        elif table_of(host.node.view.profile.routing_table).find(words) is None:
+            self._answer(host, client, RespError(f"ERR unknown command '{name.decode('latin-1')}'"))
+        else:
+            self.tell(host, ev.ClientCommand(client, words, asking))
 
     def execute(self, host: Host, words: Words) -> Any:
-        """Execute a command and return its reply; unknown commands return OK."""
+        """Execute a data command that the node serves and return its reply; other commands return OK."""
         command = _COMMANDS.get(words[0].lower())
         return "OK" if command is None else command(self, host, words)
-
-    def _set(self, host: Host, words: Words) -> Any:
-        self.replication.write(host, words[1], words[2], WRITE_BYTES)
-        return "OK"
 
     def _get(self, host: Host, words: Words) -> Any:
         return host.store.value(words[1])
@@ -119,16 +157,16 @@ class Commands:
         return [words[2], b"%d" % host.settings.node_timeout_ms]
 
 
-_COMMANDS: Final[dict[bytes, Callable[[Commands, Host, Words], Any]]] = {
-    b"set": Commands._set,
-    b"get": Commands._get,
-    b"mget": Commands._mget,
-    b"del": Commands._del,
-    b"restore-asking": Commands._restore,
-    b"migrate": Commands._migrate,
-    b"dbsize": Commands._dbsize,
-    b"info": Commands._info,
-    b"config": Commands._config,
+_COMMANDS: Final[dict[bytes, Callable[[Any, Host, Words], Any]]] = {
+    b"set": World.execute,
+    b"get": Servers._get,
+    b"mget": Servers._mget,
+    b"del": Servers._del,
+    b"restore-asking": Servers._restore,
+    b"migrate": Servers._migrate,
+    b"dbsize": Servers._dbsize,
+    b"info": Servers._info,
+    b"config": Servers._config,
 }
 
 
@@ -171,10 +209,10 @@ class Job:
 
 
 class SlotMigrations:
-    """The migration jobs of a `World`."""
+    """The migration jobs of the servers."""
 
-    def __init__(self, world: Driver, network: Network, replication: Replication) -> None:
-        self.world, self.network, self.replication = world, network, replication
+    def __init__(self, world: World) -> None:
+        self.world, self.network, self.replication = world, world.network, world.replication
         self.jobs: list[Job] = []
         self._free_us: dict[int, int] = {}
 
@@ -288,7 +326,7 @@ class SlotMigrations:
                 for key, value in list(source.store.held.get(slot, {}).items()):
                     self.replication.write(target, key, value, WRITE_BYTES)
             self.world.carry_out(source, [ev.PauseClients(self.world.wall_ms(source) + PAUSE_MS)])
-            self.world.tell(target, ev.SlotsArrived(bits))
+            self.world.tell(target, ev.Change(lambda state: take_over(state, bits)))
 
     def _fail(self, job: Job, why: str) -> None:
         job.state, job.message = FAILED, why

@@ -1,1 +1,0 @@
-"""Client commands of a node: CLUSTER and its subcommands."""
