@@ -108,10 +108,6 @@ def choose_replica(master: Instance, periods: Periods, now_ms: int) -> Instance 
     return min(fit, key=choice_key, default=None)
 
 
-HANDOVER_MS_MIN: Final = 1000
-"""Minimum ms left for a coordinated handover; with less time FAILOVER is not sent."""
-
-
 def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
     """Apply the transition in `TRANSITIONS` for *trigger* and announce it."""
     transition = TRANSITIONS[master.failover_state, trigger]
@@ -181,7 +177,7 @@ def _waited_ms(state: SentinelState, master: Instance) -> int:
 def _wait_start(state: SentinelState, master: Instance) -> None:
     """Continue as the elected leader, or abort after the election timeout (S12)."""
     leader = find_leader(state, master, master.failover_epoch)
-    if leader.lower() == state.my_id or master.flags & Flag.FORCE_FAILOVER:
+    if leader.lower() == state.my_id:
         advance(state, master, Trigger.ELECTED)
         return
     patience_ms = min(state.periods.election_timeout_ms, master.failover_timeout_ms)
@@ -202,9 +198,6 @@ def _select_replica(state: SentinelState, master: Instance) -> None:
 def _send_noone(state: SentinelState, master: Instance) -> None:
     """Send REPLICAOF NO ONE once the replica is reachable."""
     replica = master.promoted
-    if master.flags & Flag.COORDINATED_FAILOVER and replica is not None:
-        _send_failover(state, master, replica)
-        return
     if replica is not None and not replica.link.disconnected and replica.link.command:
         send_replicaof(state, replica, None)
         advance(state, master, Trigger.ORDER_SENT)
@@ -212,26 +205,10 @@ def _send_noone(state: SentinelState, master: Instance) -> None:
         _abort(state, master, Trigger.TIMED_OUT)
 
 
-def _send_failover(state: SentinelState, master: Instance, replica: Instance) -> None:
-    """Send FAILOVER to the master with the remaining time (sentinelFailoverSendFailover of Valkey 9)."""
-    left_ms = master.failover_timeout_ms - _waited_ms(state, master)
-    if left_ms < HANDOVER_MS_MIN:
-        _abort(state, master, Trigger.MASTER_TIMED_OUT)
-    elif is_reachable(master):
-        to = ("FAILOVER", "TO", replica.address.ip, str(replica.address.port), "TIMEOUT", str(left_ms))
-        for words in (("MULTI",), ("CLIENT", "PAUSE", str(left_ms), "WRITE"), to, ("EXEC",)):
-            state.send(master, Awaited.DISCARD, *words)
-        advance(state, master, Trigger.ORDER_SENT)
-
-
 def promotion_seen(state: SentinelState, master: Instance) -> None:
     """Handle the promoted replica's INFO with role master; the configuration gets the election's epoch (S14)."""
     master.config_epoch = master.failover_epoch
     advance(state, master, Trigger.PROMOTED)
-    if master.flags & Flag.COORDINATED_FAILOVER:
-        for instance in (master, master.promoted):
-            if instance is not None and is_reachable(instance):
-                _kill_clients(state, instance)
     force_hello(state, master)
 
 
@@ -294,7 +271,7 @@ def switch_master(state: SentinelState, master: Instance) -> None:
 def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
     """Abort before the promotion (sentinelAbortFailover)."""
     advance(state, master, trigger)
-    master.flags &= ~(Flag.FAILOVER_IN_PROGRESS | Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER)
+    master.flags &= ~Flag.FAILOVER_IN_PROGRESS
     if master.promoted is not None:
         master.promoted.flags &= ~Flag.PROMOTED
         master.promoted = None
@@ -305,11 +282,6 @@ def send_replicaof(state: SentinelState, instance: Instance, address: Address | 
     host, port = (address.ip, str(address.port)) if address is not None else ("NO", "ONE")
     for words in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
         state.send(instance, Awaited.DISCARD, *words)
-    _kill_clients(state, instance)
-    state.send(instance, Awaited.DISCARD, "EXEC")
-
-
-def _kill_clients(state: SentinelState, instance: Instance) -> None:
-    """Disconnect clients, which then ask for the master's address again."""
-    for kind in ("normal", "pubsub"):
+    for kind in ("normal", "pubsub"):  # clients then ask for the master's address again
         state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)
+    state.send(instance, Awaited.DISCARD, "EXEC")

@@ -216,7 +216,6 @@ class Instance:
     o_down_since_ms: int = 0
     down_after_ms: int = DEFAULT_DOWN_AFTER_MS
     info_ms: int = 0
-    info: str = ""
     role_reported: int = 0
     role_reported_ms: int = 0
     master: Instance | None = None
@@ -229,8 +228,6 @@ class Instance:
     """Replicas by ``ip:port``."""
     quorum: int = 0
     parallel_syncs: int = DEFAULT_PARALLEL_SYNCS
-    auth_pass: str = ""
-    auth_user: str = ""
     failover_epoch: int = 0
     failover_state: FailoverState = FailoverState.NONE
     failover_changed_ms: int = 0

@@ -121,11 +121,7 @@ def _open(state: SentinelState, instance: Instance, *, is_pubsub: bool) -> int:
 
 
 def _introduce(state: SentinelState, number: int, instance: Instance, kind: str) -> None:
-    """Send AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
-    master = instance.master or instance
-    if master.auth_pass and not instance.flags & Flag.SENTINEL:
-        user = (master.auth_user,) if master.auth_user else ()
-        state.send_first(number, instance, "AUTH", *user, master.auth_pass)
+    """Send CLIENT SETNAME (sentinelSetClientName)."""
     state.send_first(number, instance, "CLIENT", "SETNAME", f"sentinel-{state.my_id[:CLIENT_NAME_CHARS]}-{kind}")
 
 

@@ -36,7 +36,7 @@ class Sentinel:
         state.my_id = my_id or random_id(rng)
         for one in watched:
             master = add_master(state, one.name, Address(one.ip, one.port), one.quorum)
-            for name in ("down_after_ms", "failover_timeout_ms", "parallel_syncs", "auth_user", "auth_pass"):
+            for name in ("down_after_ms", "failover_timeout_ms", "parallel_syncs"):
                 setattr(master, name, getattr(one, name))
         self.tick_ms = 1000 // TICKS_PER_S
         state.log("#", f"Sentinel ID is {state.my_id}")

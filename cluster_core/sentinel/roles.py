@@ -87,7 +87,6 @@ CONVERT_PERIODS: Final = 4
 
 def take_info(state: SentinelState, instance: Instance, text: str) -> None:
     """Store an INFO reply, and act on it outside TILT (sentinelRefreshInstanceInfo)."""
-    instance.info = text
     report = read_info(text)
     _note(state, instance, report)
     if report.role != instance.role_reported:

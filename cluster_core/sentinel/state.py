@@ -30,7 +30,7 @@ TICKS_PER_S: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class SentinelSettings:
-    """Settings of one process; *dialect* selects command names and texts."""
+    """Settings of one process; *dialect* selects rules."""
 
     port: int = 26379
     dialect: Literal["redis-7.0", "valkey-9.1"] = "valkey-9.1"
@@ -95,8 +95,6 @@ class Watched(NamedTuple):
     down_after_ms: int = DEFAULT_DOWN_AFTER_MS
     failover_timeout_ms: int = DEFAULT_FAILOVER_TIMEOUT_MS
     parallel_syncs: int = DEFAULT_PARALLEL_SYNCS
-    auth_user: str = ""
-    auth_pass: str = ""
 
 
 class SentinelState:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER
+from cluster_core.gossip.flags import HANDSHAKE, MASTER
 from cluster_core.gossip.profile import VALKEY_9_1, Profile
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
@@ -44,14 +44,6 @@ class Host:
     @property
     def alive(self) -> bool:
         return self.process.alive
-
-    @property
-    def frozen(self) -> bool:
-        return self.process.is_stopped
-
-    @property
-    def offset(self) -> int:
-        return self.process.store.offset
 
     def logged(self, beginning: str) -> list[str]:
         """Log lines that begin so."""
@@ -172,14 +164,6 @@ class Cluster:
         """Start a process again with what it had saved."""
         self.faults.restart(self.hosts[index].process)
 
-    def pause(self, index: int) -> None:
-        """Stop a process as SIGSTOP does: connections stay, what arrives waits."""
-        self.faults.stop(self.hosts[index].process)
-
-    def resume(self, index: int) -> None:
-        """Let it go on: first with what has arrived."""
-        self.faults.resume(self.hosts[index].process)
-
     def cut(self, *pairs: tuple[int, int]) -> None:
         """Nothing gets through between pairs of hosts from now on."""
         for one, other in pairs:
@@ -197,12 +181,6 @@ class Cluster:
         """The replica hears nothing more of its master, and does not notice."""
         return self.world.replication.feeds.pop(index)
 
-    def attach(self, feed: Feed) -> None:
-        """It hears again, and is sent what it has missed."""
-        self.world.replication.feeds[feed.replica.index] = feed
-        for write in feed.master.store.since(feed.replica.store.offset):
-            self.world.replication._send(feed, write)
-
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run(self, ms: int) -> None:
@@ -217,9 +195,3 @@ class Cluster:
                 return True
             self.run(LOOK_MS)
         return condition()
-
-
-def failed(host: Host, other: Host) -> bool:
-    """Whether *host* holds *other* for FAIL."""
-    peer = host.node.view.nodes.get(other.id)
-    return peer is not None and bool(peer.flags & FAIL)

@@ -134,19 +134,6 @@ def test_ours_can_lead_and_the_real_one_follows(server):
 
 
 @pytest.mark.slow
-def test_ours_can_have_a_master_hand_over_by_itself():
-    """SENTINEL FAILOVER … COORDINATED of Valkey 9.1: elected by the real ones, the master takes part, nobody is ever down."""
-    with scene("valkey") as stage, living_sentinel(stage.master.port) as ours:
-        joined(stage, ours)
-        wait_for(lambda: ours.order("SENTINEL", "FAILOVER", "mymaster", "COORDINATED") == "OK", "our sentinel to begin")
-        wait_for(lambda: stage.current_port() == stage.replica.port, "the real ones to follow")
-
-        assert f"+vote-for-leader {ours.id}" in stage.log()
-        assert not ours.said("+sdown master")
-        wait_for(lambda: b"role:slave" in stage.master.call("INFO", "replication"), "the old master to be a replica")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_it_is_known_and_up_to_date_beside_real_ones(server):
     """S3, S5: for ten seconds each sees the other without a flag, with the same master, epoch and replica."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.formats.server_log import event_of
-from cluster_core.gossip.flags import FAIL, MASTER, MY_PRIMARY_FAIL
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
-from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication
+from cluster_core.gossip.flags import MASTER, MY_PRIMARY_FAIL
+from cluster_core.gossip.profile import PROFILES, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.wire.bus import MessageFlag, MessageType
-from tests.benches.node_cluster import Cluster, failed
+from tests.benches.node_cluster import Cluster
 
 T = 2000
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -21,43 +20,6 @@ def formed(profile: Profile, masters: int = 3, replicas: int = 3, **options: obj
     cluster.form(masters, replicas)
     cluster.keep_messages = True
     return cluster
-
-
-def steps(cluster: Cluster, index: int) -> list[str]:
-    """The steps of a host's election."""
-    return [step.step for step in cluster.hosts[index].said(ElectionStep)]
-
-
-@every_profile
-def test_a_dead_master_is_replaced_by_its_replica(profile: Profile) -> None:
-    """R34, R54, R86, R93: detection takes one to one and a half timeouts for each node, then a report, then an election."""
-    cluster = formed(profile)
-    died_ms = cluster.now_ms
-    cluster.crash(0)
-
-    assert cluster.run_until(lambda: any(failed(h, cluster.hosts[0]) for h in cluster.hosts[1:]), 3 * T)
-    failed_ms = cluster.now_ms
-    assert T <= failed_ms - died_ms <= 2 * T
-    assert cluster.run_until(lambda: bool(cluster.hosts[3].node.view.myself.flags & MASTER), 3000)
-    assert cluster.now_ms - failed_ms <= (100 if profile is VALKEY_9_1 else 1200)
-    assert cluster.run_until(cluster.agree, 1000)
-    winner = cluster.hosts[3]
-    assert winner.node.view.myself.slots.bit_count() == 5461
-    assert winner.said(PromoteMyself) == [PromoteMyself()]
-    assert "won" in steps(cluster, 3)
-
-
-@every_profile
-def test_the_old_master_comes_back_as_a_replica_of_the_new_one(profile: Profile) -> None:
-    """R70, R73, R76, R78: it hears of its removal from those who know."""
-    cluster = formed(profile)
-    cluster.crash(0)
-    cluster.run(4 * T)
-    cluster.restart(0)
-
-    assert cluster.run_until(lambda: cluster.hosts[0].node.view.myself.replicaof == cluster.hosts[3].id, 3 * T)
-    assert cluster.run_until(lambda: cluster.agree() and not failed(cluster.hosts[1], cluster.hosts[0]), 3 * T)
-    assert cluster.hosts[0].said(StartReplication)[-1].node == cluster.hosts[3].id
 
 
 @every_profile
@@ -118,32 +80,3 @@ def test_the_doubt_of_valkey_9_1_outlives_the_promotion() -> None:
     cluster.run(4 * T)
 
     assert cluster.hosts[3].node.view.myself.flags & (MASTER | MY_PRIMARY_FAIL) == MASTER | MY_PRIMARY_FAIL
-
-
-@every_profile
-def test_a_master_in_the_minority_stops_serving(profile: Profile) -> None:
-    """R108, R109, R111: after about one timeout, and it waits before it serves again."""
-    cluster = formed(profile)
-    cut_ms = cluster.now_ms
-    cluster.cut(*((0, other) for other in range(1, 6)))
-
-    assert cluster.run_until(lambda: not cluster.hosts[0].node.view.ok, 2 * T)
-    assert cluster.now_ms - cut_ms >= T
-    assert str(cluster.command(0, "SET", "a{06S}", "1").text) == "CLUSTERDOWN The cluster is down"
-    cluster.run(2 * T)
-    cluster.heal()
-    assert cluster.run_until(cluster.agree, 6 * T)
-    assert cluster.hosts[0].node.view.myself.replicaof == cluster.hosts[3].id
-
-
-def test_a_failed_master_that_nobody_replaced_serves_again() -> None:
-    """R55b: its FAIL is cleared two timeouts after it was set."""
-    cluster = formed(REDIS_7_0, masters=3, replicas=0)
-    cluster.pause(0)
-    assert cluster.run_until(lambda: failed(cluster.hosts[1], cluster.hosts[0]), 4 * T)
-    failed_ms = cluster.now_ms
-    cluster.resume(0)
-
-    assert cluster.run_until(lambda: not any(failed(h, cluster.hosts[0]) for h in cluster.hosts), 6 * T)
-    assert cluster.now_ms - failed_ms >= 2 * T - 100
-    assert not cluster.hosts[0].node.view.myself.flags & FAIL

@@ -44,14 +44,6 @@ def test_a_new_connection_begins_with_its_name_and_a_ping():
     assert bench.commands_to(MASTER, "SUBSCRIBE") == [("SUBSCRIBE", "__sentinel__:hello")]
 
 
-def test_a_password_is_said_first():
-    """sentinelSendAuthIfNeeded, with and without a user; replicas have the master's."""
-    bench = with_replicas(MAIN._replace(auth_user="me", auth_pass="x"))
-
-    assert bench.commands_to(MASTER)[0] == ("AUTH", "me", "x")
-    assert bench.commands_to(R1)[0] == ("AUTH", "me", "x")
-
-
 def test_periods_are_those_of_the_server():
     """S2: PING every second, INFO every ten, hello every two, within the step of the timer."""
     bench = Bench()
@@ -289,52 +281,6 @@ def test_clients_are_sent_to_the_new_master_as_soon_as_it_is_one():
     bench.pass_ms(1200)
 
     assert bench.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main") == [b"10.0.0.2", b"6379"]
-
-
-def test_a_coordinated_failover_is_the_masters_own_doing():
-    """Valkey 9.1: by election, as the master is up; then MULTI, CLIENT PAUSE, FAILOVER TO, EXEC."""
-    bench = with_replicas()
-    bench.meet(1)
-    bench.infos[MASTER] += "master_failover_state:no-failover\r\n"
-    bench.pass_ms(10_000)
-    bench.opinions[OTHER] = [0, MY_ID.encode(), 1]
-    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
-    bench.pass_ms(900)
-    begin = bench.commands_to(MASTER).index(("MULTI",))
-    words = bench.commands_to(MASTER)[begin : begin + 4]
-
-    assert bench.commands_to(OTHER, "SENTINEL")[0][-1] == MY_ID
-    assert [word[0] for word in words] == ["MULTI", "CLIENT", "FAILOVER", "EXEC"]
-    assert words[1] == ("CLIENT", "PAUSE", words[2][-1], "WRITE")
-    assert words[2][:5] == ("FAILOVER", "TO", *map(str, R1), "TIMEOUT")
-    assert 9000 <= int(words[2][-1]) <= 10_000
-    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
-    bench.infos[R2] = info_of_replica(R1, runid="2" * 40)
-    bench.pass_ms(3000)
-    assert "+switch-master" in bench.channels()
-    assert "+sdown" not in bench.channels()
-    assert ("CLIENT", "KILL", "TYPE", "normal") in bench.commands_to(R1)
-
-
-def test_a_coordinated_failover_without_election_or_without_the_master_comes_to_nothing():
-    """Valkey 9.1: votes are needed although nobody is down; old servers cannot do it."""
-    bench = with_replicas()
-    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED").text.startswith("NOGOODPRIMARY")
-    bench.infos[MASTER] += "master_failover_state:no-failover\r\n"
-    bench.meet(1)
-    bench.pass_ms(10_000)
-    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
-    bench.pass_ms(12_000)
-    assert "-failover-abort-not-elected" in bench.channels()
-
-    bench.opinions[OTHER] = [0, MY_ID.encode(), 2]
-    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
-    bench.pass_ms(200)
-    bench.handle(ev.LinkClosed(bench.master.link.command))
-    bench.master.link.reconnected_ms = bench.now_ms + 60_000
-    bench.pass_ms(9500)
-
-    assert "-failover-abort-master-timeout" in bench.channels()
 
 
 # -- putting things right ----------------------------------------------------------------------------------------------

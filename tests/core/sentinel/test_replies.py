@@ -1,4 +1,4 @@
-"""What clients hear, compared with real sentinels byte by byte: the same commands, one after the other, to both."""
+"""Replies to other sentinels, compared with real sentinels byte by byte."""
 
 from __future__ import annotations
 
@@ -19,18 +19,8 @@ NOBODY = 1
 """A port at which nothing listens."""
 COMMANDS = """
 PING
-PING hello
-PING a b
-FOO bar baz
-SENTINEL
-SENTINEL FOO
 SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
 SENTINEL GET-MASTER-ADDR-BY-NAME nobody
-SENTINEL FAILOVER mymaster
-SENTINEL FAILOVER nobody
-SENTINEL FAILOVER
-SENTINEL FAILOVER mymaster X
-SENTINEL FAILOVER mymaster COORDINATED
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 0 *
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 5 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
@@ -39,8 +29,6 @@ SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 6 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 3 7 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 x 7 b
 SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 x b
-SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 7
-PUBLISH elsewhere x
 PUBLISH __sentinel__:hello nonsense
 PUBLISH __sentinel__:hello 127.0.0.1,8,cccccccccccccccccccccccccccccccccccccccc,9,mymaster,127.0.0.1,4,8
 SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
