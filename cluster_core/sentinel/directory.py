@@ -65,12 +65,6 @@ def remove_sentinel(state: SentinelState, master: Instance, runid: str) -> bool:
     return sentinel is not None
 
 
-def remove_master(state: SentinelState, master: Instance) -> None:
-    """Stop monitoring *master*."""
-    del state.masters[master.name]
-    release(state, master)
-
-
 def _reset_master(state: SentinelState, master: Instance) -> None:
     """Reset replicas, flags, votes and failover state of *master*; its sentinels stay (sentinelResetMaster)."""
     replicas, master.replicas = master.replicas, {}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.directory import remove_master
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX
 from cluster_core.wire.resp import RespError
@@ -28,8 +25,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.binary(max_size=3), inner, max_size=2),
     max_leaves=6,
 )
-HELLO = f"10.0.9.1,26379,{'5' * 40},0,main,10.0.0.1,6379,0"
-MUTATIONS = 10_000
 
 
 def answer_all(bench: Bench, value: object) -> None:
@@ -66,28 +61,6 @@ def test_any_command_has_an_answer(words, is_ours):
     assert "\n" not in "".join(reply.text for reply in bench.replies if isinstance(reply, RespError))
 
 
-def test_ten_thousand_damaged_hello_messages():
-    """Each is dropped or does what it says: nobody without a place is added."""
-    chance, bench = Random("hello"), Bench()
-    for _ in range(MUTATIONS):
-        raw = bytearray(HELLO, "ascii")
-        for _ in range(1 + chance.randrange(3)):
-            at = chance.randrange(len(raw))
-            kind = chance.randrange(3)
-            if kind == 0:
-                raw[at] = chance.randrange(256)
-            elif kind == 1:
-                del raw[at]
-            else:
-                raw[at:at] = bytes([chance.randrange(256)])
-        bench.hello(raw.decode("utf-8", "surrogateescape"))
-    bench.pass_ms(3000)
-
-    assert 1 < len(bench.master.sentinels) <= INSTANCES_MAX
-    for sentinel in bench.master.sentinels.values():
-        assert 0 <= sentinel.address.port <= 65535
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -110,15 +83,6 @@ def test_a_hello_that_cannot_be_true_changes_no_configuration(text):
     assert list(bench.sentinel.state.masters) == ["main"]
 
 
-def test_a_newer_configuration_without_a_place_is_not_taken():
-    """The master's address must be one."""
-    bench = Bench()
-    bench.meet(1)
-    bench.hello(f"10.0.9.1,26379,{1:040x},0,main,somewhere,6379,9")
-
-    assert (bench.master.address, bench.master.config_epoch) == (Address(*MASTER), 0)
-
-
 @pytest.mark.long
 def test_a_flood_of_sentinels_and_replicas_is_bounded():
     """So many are kept that no honest deployment notices, and no dishonest one fills the memory."""
@@ -131,22 +95,6 @@ def test_a_flood_of_sentinels_and_replicas_is_bounded():
     bench.pass_ms(200)
 
     assert len(bench.master.sentinels) == len(bench.master.replicas) == INSTANCES_MAX
-
-
-def test_answers_of_closed_connections_are_nobodys():
-    """What was under way when a link was closed, or when its instance was forgotten."""
-    bench = Bench()
-    bench.silent.add(MASTER)
-    bench.pass_ms(200)
-    number = bench.master.link.command
-    remove_master(bench.sentinel.state, bench.master)
-    for value in ("PONG", b"role:slave\r\n", [1, b"x", 1]):
-        bench.handle(ev.Answered(number, value))
-    bench.handle(ev.LinkClosed(number))
-    bench.handle(ev.LinkOpened(number, "10.9.9.9"))
-
-    assert bench.sentinel.state.masters == {}
-    assert bench.sentinel.state.connections == {}
 
 
 def test_votes_for_names_that_are_none_are_forgotten():

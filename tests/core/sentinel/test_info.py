@@ -62,17 +62,6 @@ def test_a_replica_names_its_master_and_itself():
     assert report.runid == "b" * 40
 
 
-def test_what_a_replica_says_counts_only_below_its_role():
-    """The server reads line by line."""
-    assert read_info("master_host:1.2.3.4\r\nrole:slave\r\n").master_host is None
-    assert read_info("role:master\r\nmaster_host:1.2.3.4\r\n").master_host is None
-
-
-def test_a_replica_that_never_had_its_master_says_minus_one():
-    """It is asked every second then (S2)."""
-    assert read_info("role:slave\r\nmaster_link_down_since_seconds:-1\r\n").link_down_ms == -1000
-
-
 def test_numbers_that_lie_are_cut():
     """No number of a peer makes a time endless."""
     report = read_info(f"role:slave\r\nmaster_link_down_since_seconds:{'9' * 400}\r\nslave_repl_offset:-{'9' * 30}\r\n")

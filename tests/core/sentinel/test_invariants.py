@@ -19,10 +19,6 @@ WATCHED = (
 PLACES = [(f"10.0.0.{number}", 6379) for number in range(1, 7)]
 SENTINELS = [(f"10.0.9.{number}", 26379) for number in range(1, 4)]
 IDS = [*(f"{number:040x}" for number in range(1, 4)), MY_ID]
-COMMANDS = [
-    "SENTINEL FAILOVER main",
-    "SENTINEL FAILOVER more",
-]
 RUNS, STEPS = 25, 400
 
 
@@ -58,7 +54,8 @@ def act(bench: Bench, chance: Random) -> None:
         value = chance.choice(("PONG", RespError("BUSY"), None, [], [1, b"x", 2], b"role:slave\r\n", 5))
         bench.handle(ev.Answered(chance.choice(links), value))
     else:
-        bench.say(*chance.choice(COMMANDS).split(), client=chance.randrange(3))
+        words = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", MASTER[0], str(MASTER[1]), str(chance.randrange(12)))
+        bench.say(*words, chance.choice(IDS), client=chance.randrange(3))
 
 
 def say_hello(bench: Bench, chance: Random) -> None:

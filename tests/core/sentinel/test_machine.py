@@ -34,16 +34,6 @@ def lose_master(bench: Bench) -> None:
 # -- what is sent ------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_connection_begins_with_its_name_and_a_ping():
-    """sentinelReconnectInstance: for commands and for messages."""
-    bench = Bench()
-    bench.pass_ms(100)
-    names = [words[2] for words in bench.commands_to(MASTER, "CLIENT", "SETNAME")]
-
-    assert names == [f"sentinel-{MY_ID[:8]}-cmd", f"sentinel-{MY_ID[:8]}-pubsub"]
-    assert bench.commands_to(MASTER, "SUBSCRIBE") == [("SUBSCRIBE", "__sentinel__:hello")]
-
-
 def test_periods_are_those_of_the_server():
     """S2: PING every second, INFO every ten, hello every two, within the step of the timer."""
     bench = Bench()
@@ -62,18 +52,6 @@ def test_replicas_are_asked_every_second_while_their_master_fails():
     bench.pass_ms(5000)
 
     assert len(bench.commands_to(R2, "INFO")) - before >= 4
-
-
-def test_nothing_more_is_sent_when_a_hundred_answers_are_missing():
-    """SENTINEL_MAX_PENDING_COMMANDS."""
-    bench = Bench()
-    bench.pass_ms(100)
-    bench.silent.add(MASTER)
-    bench.master.down_after_ms = 10**9
-    bench.master.link.command_since_ms = 10**14
-    bench.pass_ms(200_000)
-
-    assert len(bench.commands_to(MASTER, "PING")) <= 100
 
 
 def test_a_hello_says_who_we_are_and_who_is_master():
@@ -197,23 +175,6 @@ def test_a_failover_goes_through_all_its_states():
         "+slave",
     ]
     assert (bench.master.address, bench.master.config_epoch) == (Address(*R1), 1)
-
-
-def test_the_order_to_a_replica_is_one_transaction():
-    """sentinelSendSlaveOf: REPLICAOF, CONFIG REWRITE, and clients are dropped so that they ask again."""
-    bench = with_replicas()
-    lose_master(bench)
-    words = bench.commands_to(R1)
-    begin = words.index(("MULTI",))
-
-    assert words[begin : begin + 6] == [
-        ("MULTI",),
-        ("SLAVEOF", "NO", "ONE"),
-        ("CONFIG", "REWRITE"),
-        ("CLIENT", "KILL", "TYPE", "normal"),
-        ("CLIENT", "KILL", "TYPE", "pubsub"),
-        ("EXEC",),
-    ]
 
 
 def test_without_votes_it_gives_up_and_waits_before_it_tries_again():

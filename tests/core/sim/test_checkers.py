@@ -11,7 +11,7 @@ from cluster_core.gossip.flags import FAIL
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node import candidacy
 from cluster_core.node.state import NodeSettings
-from cluster_core.sim.clients import Ack, Promotion, Way, split_us
+from cluster_core.sim.clients import Ack, Promotion, Way
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
 from cluster_core.slots.key_slot import key_slot
 from tests.benches.scenario import Scene
@@ -201,11 +201,6 @@ def test_a_write_of_a_shard_that_is_down_is_not_lost_unless_the_shard_went_on_wi
 
     assert (down.lost, down.unavailable) == ((), (ack,))
     assert ([loss.way for loss in replaced.lost], replaced.unavailable) == ([Way.NOT_REPLICATED], ())
-
-
-def test_a_split_lasts_about_as_long_as_pings_take_to_be_overdue():
-    """R111: T, half of it, and a little."""
-    assert split_us(15_000_000) == 24_000_000
 
 
 @pytest.mark.parametrize(
