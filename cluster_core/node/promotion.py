@@ -12,9 +12,8 @@ from cluster_core.gossip.roles import become_master, replicate, same_shard
 from cluster_core.gossip.view import Peer
 from cluster_core.node.agenda import hasten
 from cluster_core.node.events import PauseClients, PromoteMyself, ResumeClients, StartReplication
-from cluster_core.node.pings import PING, bare_message, broadcast_pong, send_on_link
+from cluster_core.node.pings import PING, broadcast_pong, send_on_link
 from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_MANUAL, TODO_PONG, TODO_SAVE, NodeState, named
-from cluster_core.wire.bus import MessageType
 
 
 def replace_master(state: NodeState) -> None:
@@ -107,12 +106,6 @@ def note_master_health(state: NodeState, *, failed: bool) -> None:
 
 PAUSE_FACTOR: Final = 2
 """Clients are paused for the manual failover timeout times this (R98, `CLUSTER_MF_PAUSE_MULT`)."""
-
-
-def ask_master(state: NodeState, master: Peer) -> None:
-    """Send MFSTART to our master (R97)."""
-    if master.outbound is not None:
-        state.send(master.outbound, bare_message(state, MessageType.MFSTART))
 
 
 def begin_as_master(state: NodeState, replica: Peer, link: int) -> None:

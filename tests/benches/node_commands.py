@@ -14,9 +14,8 @@ from cluster_core.gossip.handshake import forget, reset, start_handshake
 from cluster_core.gossip.view import Peer
 from cluster_core.node.candidacy import reset_election
 from cluster_core.node.events import Change, Reply
-from cluster_core.node.pings import broadcast_pong
+from cluster_core.node.pings import bare_message, broadcast_pong
 from cluster_core.node.promotion import (
-    ask_master,
     follow_master,
     replace_master,
     reset_manual_failover,
@@ -37,7 +36,7 @@ from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
 from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import write_nodes
-from cluster_core.wire.bus import TYPE_NAMES
+from cluster_core.wire.bus import TYPE_NAMES, MessageType
 from cluster_core.wire.resp import RespError, Verbatim
 
 OK: Final = "OK"
@@ -211,7 +210,7 @@ def _failover(state: NodeState, how: str = "") -> str:
         if view.profile.replicate_announces:
             state.todo |= TODO_FAILOVER
     else:
-        ask_master(state, master)
+        state.send(master.outbound, bare_message(state, MessageType.MFSTART))
     return OK
 
 

@@ -75,7 +75,9 @@ class Servers(World):
         """Answer a client's command."""
         name, asking = words[0].lower(), client in self.asking
         self.asking.discard(client)
-        reply = self.migrations.execute(host, words)
+        reply = self.migrations.execute(host, words) if host.answers else None
+        if not host.alive:
+            return
         if reply is not None:
             self._answer(host, client, reply)
         elif name == b"cluster":
