@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from random import Random
 
 import pytest
 
@@ -26,7 +25,7 @@ def chosen() -> range:
 
 
 def scenario_text(seed: int) -> str:
-    return random_scenario(Random(f"fuzz/{seed}"), seed)
+    return random_scenario(seed)
 
 
 @cache
