@@ -53,6 +53,10 @@ class Request(Common):
     html: Html = None
 
 
+AXES = (
+    "profile", "node_timeout_ms", "shards", "replicas", "zones", "validity_factor", "migration_barrier", "fault", "hit", "delay_ms",
+)  # fmt: skip
+"""Options with several values, the last varies fastest."""
 BROKEN = 12
 """Exit code where a run broke an invariant of the protocol."""
 
@@ -82,18 +86,8 @@ def grid_of(request: Request) -> Grid:
     """Return every combination of the options with several values."""
     from cluster_core.sim.experiment.runs import Grid, Trial
 
-    trial = Trial(
-        profile=request.profile[0],
-        node_timeout_ms=request.node_timeout_ms[0],
-        validity_factor=request.validity_factor[0],
-        migration_barrier=request.migration_barrier[0],
-        clients=request.clients,
-        limit_s=request.limit_s,
-    )
-    return Grid(
-        trial, request.seeds, request.first_seed, request.profile, request.node_timeout_ms, request.shards, request.replicas,
-        request.zones, request.validity_factor, request.migration_barrier, request.fault, request.hit, request.delay_ms,
-    )  # fmt: skip
+    trial = Trial(clients=request.clients, limit_s=request.limit_s)
+    return Grid(trial, request.seeds, request.first_seed, {name: getattr(request, name) for name in AXES})
 
 
 def command(request: Request = Request()) -> int:

@@ -11,7 +11,7 @@ PARAMETERS: list[pa.Field] = [
     required("profile", TEXT, "server version of the nodes"),
     required("node_timeout_ms", LONG, "cluster-node-timeout"),
     required("shards", INTEGER, "masters with slots"),
-    required("replicas", INTEGER, "replicas of each master; of a recorded cluster on average, rounded"),
+    required("replicas", INTEGER, "replicas of each master"),
     required("zones", INTEGER, "zones over which the nodes are spread"),
     required("validity_factor", INTEGER, "cluster-replica-validity-factor"),
     required("migration_barrier", INTEGER, "cluster-migration-barrier"),

@@ -18,8 +18,7 @@ from tests.builders.stored_rows import stored_frame, without_run
 GRID = Grid(
     Trial(node_timeout_ms=1000, clients=1, limit_s=20.0),
     seeds=2,
-    profile=("redis-7.0", "valkey-8.1"),
-    fault=("crash", "zone"),
+    axes={"profile": ("redis-7.0", "valkey-8.1"), "fault": ("crash", "zone")},
 )
 
 

@@ -8,7 +8,8 @@ anywhere in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.errors import ClusterCoreError
@@ -333,33 +334,17 @@ RUNS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Values per varied parameter of `Trial`, and the number of seeds; *base* has the other parameters."""
+    """Values of varied parameters of `Trial`, the last varies fastest; *base* has the other parameters."""
 
     base: Trial = field(default_factory=Trial)
     seeds: int = 100
     first_seed: int = 1
-    profile: tuple[str, ...] = ()
-    node_timeout_ms: tuple[int, ...] = ()
-    shards: tuple[int, ...] = ()
-    replicas: tuple[int, ...] = ()
-    zones: tuple[int, ...] = ()
-    validity_factor: tuple[int, ...] = ()
-    migration_barrier: tuple[int, ...] = ()
-    fault: tuple[str, ...] = ()
-    hit: tuple[str, ...] = ()
-    delay_ms: tuple[float, ...] = ()
-
-    def axes(self) -> list[tuple[str, tuple[object, ...]]]:
-        """Return the varied parameters with values; the last varies fastest."""
-        return [(name, getattr(self, name)) for name in AXES if getattr(self, name)]
+    axes: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @property
     def cases(self) -> int:
         """Return the number of combinations."""
-        count = 1
-        for _, values in self.axes():
-            count *= len(values)
-        return count
+        return prod(len(values) for values in self.axes.values())
 
     @property
     def runs(self) -> int:
@@ -369,16 +354,16 @@ class Grid:
     def trial(self, run: int) -> Trial:
         """The trial of run number *run*.
 
-        >>> grid = Grid(seeds=2, shards=(3, 5))
+        >>> grid = Grid(seeds=2, axes={"shards": (3, 5)})
         >>> [(grid.trial(n).shards, grid.trial(n).seed) for n in range(grid.runs)]
         [(3, 1), (3, 2), (5, 1), (5, 2)]
         """
         case, offset = divmod(run, self.seeds)
-        chosen: dict[str, object] = {}
-        for name, values in reversed(self.axes()):
+        chosen: dict[str, Any] = {}
+        for name, values in reversed(self.axes.items()):
             case, at = divmod(case, len(values))
             chosen[name] = values[at]
-        return replace(self.base, seed=self.first_seed + offset, **chosen)  # type: ignore[arg-type]
+        return replace(self.base, seed=self.first_seed + offset, **chosen)
 
 
 def check_grid(grid: Grid) -> None:
@@ -387,6 +372,3 @@ def check_grid(grid: Grid) -> None:
         raise TrialError(f"{grid.runs} runs: there must be 1 to {RUNS_MAX}")
     for case in range(grid.cases):
         check_trial(grid.trial(case * grid.seeds))
-
-
-AXES: Final = tuple(one.name for one in fields(Grid) if one.name not in ("base", "seeds", "first_seed"))

@@ -10,7 +10,7 @@ from cluster_core.columns import Small
 class ShardOutcome(NamedTuple):
     """A shard that lost its master; times in ms since the fault, None for never."""
 
-    master: Annotated[str, "the master that was lost: M1, M2 …, or its address in a recorded cluster"]
+    master: Annotated[str, "the master that was lost: M1, M2 …"]
     replicas: Annotated[Small, "its replicas that ran after the fault"]
     detected_ms: Annotated[float | None, "until somebody held it for FAIL; null: never"]
     elected_ms: Annotated[float | None, "until a replica had won; null: never in this run"]
