@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Refusal
 from cluster_core.gossip.events import CloseLink, LinkAccepted, LinkClosed, MessageReceived, Tick
 from cluster_core.wire.bus import Message
-
-if TYPE_CHECKING:
-    from cluster_core.node.state import NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +50,9 @@ class ClientCommand:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An operator changes the state of the node."""
+    """An operator changes the state of the node, a `NodeState`."""
 
-    apply: Callable[[NodeState], object]
+    apply: Callable[[Any], object]
 
 
 Event = (

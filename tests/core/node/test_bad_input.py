@@ -64,6 +64,8 @@ def test_no_sequence_of_events_makes_a_node_raise(profile: Any, seed: int, seque
 
         check(node, node.handle(event, now_ms))
 
+    assert node.view.nodes[ME] is node.view.myself
+
 
 def test_an_epoch_at_the_end_of_its_range_can_still_be_sent() -> None:
     """A header may say anything: the next epoch wraps like the servers' 64 bits."""
