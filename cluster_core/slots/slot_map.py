@@ -46,3 +46,9 @@ class SlotMap:
     def covered(self) -> SlotSet:
         """Return the slots that have an owner."""
         return SlotSet(slot for slot, owner in enumerate(self._owners) if owner is not None)
+
+
+def _in_range(slot: int) -> int:
+    if not 0 <= slot < SLOT_COUNT:
+        raise IndexError(f"slot {slot} is not in 0 to {SLOT_COUNT - 1}")
+    return slot
