@@ -24,17 +24,17 @@ def command(request: Request = Request()) -> int | None:
     stored = read_stored_plan(request.root, request.plan)
     with progress("checking"):
         wrong = [*compare_tables(request.root, stored), *check_plan(stored.problem, stored.plan)]
-    found = stored.plan
-    moved, least = found.moved // found.unit, -(-found.bound // found.unit)
-    priced = len({*found.prices.masters, *found.prices.staying})
+    stored_plan = stored.plan
+    moved, least = stored_plan.moved // stored_plan.unit, -(-stored_plan.bound // stored_plan.unit)
+    priced = len({*stored_plan.prices.masters, *stored_plan.prices.staying})
     result = {
         "plan_id": stored.plan_id,
         "holds": not wrong,
         "wrong": wrong,
         "partial": partial_lines(stored.unread),
-        "verdict": found.verdict,
-        "slots": len(found.moves),
-        "cost": found.cost,
+        "verdict": stored_plan.verdict,
+        "slots": len(stored_plan.moves),
+        "cost": stored_plan.cost,
         "moved": moved,
         "bound": least,
         "priced": priced,
@@ -46,9 +46,9 @@ def command(request: Request = Request()) -> int | None:
             return [*(f"wrong: {printable(line)}" for line in wrong), last]
         return [
             *partial_lines(stored.unread),
-            f"plan {stored.plan_id} holds: {found.verdict}, {plural(len(found.moves), 'slot')}; {moved:,} {resource_words(found.cost)} move, "
+            f"plan {stored.plan_id} holds: {stored_plan.verdict}, {plural(len(stored_plan.moves), 'slot')}; {moved:,} {resource_words(stored_plan.cost)} move, "
             f"at least {least:,} have to, proven by the prices of {plural(priced, 'master')}"
-            + (f" and {plural(len(found.prices.zones), 'zone')}" if found.prices.zones else ""),
+            + (f" and {plural(len(stored_plan.prices.zones), 'zone')}" if stored_plan.prices.zones else ""),
         ]
 
     print_records(result, lines, as_json=request.json, stream=sys.stdout)

@@ -49,10 +49,10 @@ def command(request: Request = Request()) -> int:
     lay_out(Path(request.root, RECORDINGS))
     sys.stdout.write(ABOUT)
     shown = list(steps(request.root))
-    for number, (title, words) in enumerate(shown, 1):
-        sys.stdout.write(f"\n== {number} of {len(shown)}: {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
+    for number, (title, arguments) in enumerate(shown, 1):
+        sys.stdout.write(f"\n== {number} of {len(shown)}: {title}\n$ {shlex.join(['slotscope', *arguments])}\n\n")
         sys.stdout.flush()
-        code = run(words, debug=request.debug)
+        code = run(arguments, debug=request.debug)
         if code != cli.OK:
             return code
     sys.stdout.write("\n== Pages to open in a browser\n")

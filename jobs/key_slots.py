@@ -53,17 +53,17 @@ def count_fleet(request: Request) -> int:
     from slotscope.reports.fleet.tables import load_fleet
     from slotscope.runtime.answer import Answer
 
-    asked = requests_of(request, lambda words: cli.read_options(Request, words))
+    asked = requests_of(request, lambda arguments: cli.read_options(Request, arguments))
     clusters: list[Counted] = []
-    for one in count_clusters(request.session("key-slots"), asked):
-        clusters.append(one)
-        if one.failure is not None:
-            sys.stderr.write(f"slotscope: {printable(one.cluster)}: {stores.hide(one.failure.line)}\n")
-    answer = Answer(COLUMNS, sorted(one.row for one in clusters))
+    for counted in count_clusters(request.session("key-slots"), asked):
+        clusters.append(counted)
+        if counted.failure is not None:
+            sys.stderr.write(f"slotscope: {printable(counted.cluster)}: {stores.hide(counted.failure.line)}\n")
+    answer = Answer(COLUMNS, sorted(counted.row for counted in clusters))
     deliver_answer(answer, stream=sys.stdout, as_json=request.json)
     page = deliver(load_fleet(request.root, time.time_ns() // 1_000_000), root=request.root, html=None, stream=None)
     if not request.json:
-        read = size(sum(one.input_bytes or 0 for one in clusters))
+        read = size(sum(counted.input_bytes or 0 for counted in clusters))
         sys.stdout.write(f"{plural(len(clusters), 'cluster')}, {read} read; side by side: {page}\n")
     return exit_code(clusters)
 

@@ -75,9 +75,9 @@ def command(*targets: str, request: Request = Request()) -> int | None:
     return _look_at_files(targets, request)
 
 
-def _is_path(words: str) -> bool:
+def _is_path(target: str) -> bool:
     """What exists or has a slash is a path; so is a name without a port."""
-    return os.path.exists(words) or "/" in words or ":" not in words
+    return os.path.exists(target) or "/" in target or ":" not in target
 
 
 def _look_at_cluster(address: str, request: Request) -> int:
@@ -96,11 +96,11 @@ def _look_at_cluster(address: str, request: Request) -> int:
     access = request.access.with_password(request.access.password())
     with progress(f"measuring {address}"):
         measured = survey(parse_address(address), access, seconds=request.seconds, rate=request.rate)
-    found = overview(measured, separators=request.separators or ":")
+    figures = overview(measured, separators=request.separators or ":")
     if request.json:
-        write_json(found, sys.stdout)
+        write_json(figures, sys.stdout)
     else:
-        print_document(look_document(found, address), Console(file=sys.stdout))
+        print_document(look_document(figures, address), Console(file=sys.stdout))
     return cli.OK
 
 
@@ -114,13 +114,16 @@ def _look_at_dumps(address: str, request: Request) -> int:
 
     access = request.access.with_password(request.access.password())
     servers, topology = dump_sources(parse_address(address), access, request.rate)
-    words = ["--rdb", *(f"{LIVE}[{one.host}]:{one.port}" if ":" in one.host else f"{LIVE}{one}" for one in servers)]
+    arguments = [
+        "--rdb",
+        *(f"{LIVE}[{server.host}]:{server.port}" if ":" in server.host else f"{LIVE}{server}" for server in servers),
+    ]
     if topology is not None:
         nodes = f"{request.root.rstrip('/')}/topology/{request.snapshot}.txt"
         if not request.dry_run:
             write_text(nodes, write_nodes(topology).decode())
-        words += ["--topology", nodes]
-    words += [
+        arguments += ["--topology", nodes]
+    arguments += [
         "--root",
         request.root,
         "--snapshot",
@@ -129,13 +132,13 @@ def _look_at_dumps(address: str, request: Request) -> int:
         f"{request.bytes_per_second:g}",
     ]
     if request.separators is not None:
-        words.append(f"--separators={request.separators}")
-    words += [f"--{name.replace('_', '-')}" for name in ("from_master", "json", "quiet") if getattr(request, name)]
-    words += request.access.words()
+        arguments.append(f"--separators={request.separators}")
+    arguments += [f"--{name.replace('_', '-')}" for name in ("from_master", "json", "quiet") if getattr(request, name)]
+    arguments += request.access.words()
     if not request.json:
-        sys.stdout.write(f"$ {printable(shlex.join(['slotscope', 'key-slots', *words]), COMMAND_CHARS_MAX)}\n")
+        sys.stdout.write(f"$ {printable(shlex.join(['slotscope', 'key-slots', *arguments]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
-    return cli.OK if request.dry_run else run(["key-slots", *words], debug=request.debug)
+    return cli.OK if request.dry_run else run(["key-slots", *arguments], debug=request.debug)
 
 
 def _look_at_files(targets: Sequence[str], request: Request) -> int:
@@ -144,22 +147,22 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
 
     if not targets:
         raise InputError("nothing to look at: name HOST:PORT of a live node, or files")
-    found = [recognise(_as_typed(file.path)) for file in find_files(targets)]
-    for one in found:
-        about = f" ({one.about})" if one.about and one.kind is not FileKind.UNKNOWN else ""
-        sys.stdout.write(printable(f"{one.path}: {one.kind}{about or (one.about and f': {one.about}')}") + "\n")
-    jobs, left = fitting_jobs(found, request.root, request.snapshot)
+    recognised = [recognise(_as_typed(file.path)) for file in find_files(targets)]
+    for entry in recognised:
+        about = f" ({entry.about})" if entry.about and entry.kind is not FileKind.UNKNOWN else ""
+        sys.stdout.write(printable(f"{entry.path}: {entry.kind}{about or (entry.about and f': {entry.about}')}") + "\n")
+    jobs, left = fitting_jobs(recognised, request.root, request.snapshot)
     for line in left:
         sys.stdout.write(printable(line) + "\n")
     if not jobs:
         raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
     codes = []
     for job in jobs:
-        words = [*job.job.split(), *job.words, "--mode", request.mode]
-        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', *words]), COMMAND_CHARS_MAX)}\n")
+        arguments = [*job.job.split(), *job.words, "--mode", request.mode]
+        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', *arguments]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:
-            codes.append(run(words, debug=request.debug))
+            codes.append(run(arguments, debug=request.debug))
     if cli.OK in codes or cli.PARTIAL in codes:
         sys.stdout.write(
             f"\ntables and pages are in {printable(request.root)}: slotscope tables snapshots lists them\n"

@@ -226,10 +226,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     cli.main(program(), argv)
 
 
-def run(words: Sequence[str], *, debug: bool = False) -> int:
+def run(arguments: Sequence[str], *, debug: bool = False) -> int:
     """Run the command *words* in this process, so that several share one Spark session; return its exit code."""
-    flags = ["--debug"] if debug and "--debug" not in words else []
-    return cli.run(program(), [*words, *flags])
+    flags = ["--debug"] if debug and "--debug" not in arguments else []
+    return cli.run(program(), [*arguments, *flags])
 
 
 if __name__ == "__main__":

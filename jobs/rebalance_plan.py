@@ -55,12 +55,12 @@ def plan_fleet(request: Request) -> int:
     from slotscope.reports.records import json_text
 
     now_ms = time.time_ns() // 1_000_000
-    asked = requests_of(request, lambda words: cli.read_options(Request, words))
+    asked = requests_of(request, lambda arguments: cli.read_options(Request, arguments))
     clusters = []
-    for one in plan_clusters(asked, now_ms):
-        clusters.append(one)
+    for planned in plan_clusters(asked, now_ms):
+        clusters.append(planned)
         if request.json:
-            sys.stdout.write(json_text(one) + "\n")
+            sys.stdout.write(json_text(planned) + "\n")
     report = FleetPlansReport(request.root, now_ms, clusters)
     deliver(report, root=request.root, html=None, stream=None if request.json else sys.stdout)
     return exit_code(report, if_needed=request.if_needed)

@@ -161,7 +161,7 @@ def _wanted(request: Request) -> Wanted:
     slot_stats_s = request.slot_stats_every.total_seconds() if Kind.SLOT_STATS in kinds else None
     return Wanted(
         kinds,
-        [parse_address(words) for words in request.node],
+        [parse_address(address) for address in request.node],
         request.access.with_password(request.access.password()),
         Schedule(request.interval, slot_stats_s, request.info_every.total_seconds()),
         CaptureOptions(request.tcpdump, request.interface),

@@ -47,7 +47,7 @@ def command(request: Plain = Plain()) -> int:
         lay_out(Path(root, RECORDINGS))
         codes = []  # what the commands compile is kept in the user's cache folder
         if has_spark:
-            codes += [run(words) for _, words in steps(root)]
+            codes += [run(arguments) for _, arguments in steps(root)]
             codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
         dumps = os.path.join(root, RECORDINGS, "before", "*.rdb")
         for style in ("json", "resp"):

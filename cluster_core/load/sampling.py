@@ -133,46 +133,46 @@ class GroupEstimate(NamedTuple):
 
 def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, GroupEstimate]:
     """Estimate each group; a draw may be in several groups, or none."""
-    found: dict[G, GroupEstimate] = {}
+    estimates: dict[G, GroupEstimate] = {}
     for part in parts:
         for group, sums in _sums(part.draws, groups_of).items():
-            _add(found, group, _estimated_group(part, len(part.draws), sums))
+            _add(estimates, group, _estimated_group(part, len(part.draws), sums))
         for group, (hits, size, _, _) in _sums(part.large, groups_of).items():
-            _add(found, group, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
-    return found
+            _add(estimates, group, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
+    return estimates
 
 
 def estimate_slots(parts: Iterable[Part]) -> dict[int, GroupEstimate]:
     """Estimate each slot with a measured key."""
-    found: dict[int, GroupEstimate] = {}
+    estimates: dict[int, GroupEstimate] = {}
     for part in parts:
         if part.slot_bytes is not None and part.slot_keys is not None:
             for slot, size in part.slot_bytes.items():
                 count = part.slot_keys[slot]
-                _add(found, slot, GroupEstimate(Estimate(float(count), 0.0), Estimate(float(size), 0.0), count))
+                _add(estimates, slot, GroupEstimate(Estimate(float(count), 0.0), Estimate(float(size), 0.0), count))
             continue
         for slot, sums in (part.slot_draws or sums_by_slot(part.draws)).items():
-            _add(found, slot, _estimated_group(part, part.drawn, sums))
+            _add(estimates, slot, _estimated_group(part, part.drawn, sums))
         for slot, (hits, size, _, _) in sums_by_slot(part.large).items():
-            _add(found, slot, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
-    return found
+            _add(estimates, slot, GroupEstimate(Estimate(float(hits), 0.0), Estimate(float(size), 0.0), hits))
+    return estimates
 
 
 def sums_by_slot(draws: Iterable[Draw], sums: dict[int, list[int]] | None = None) -> dict[int, list[int]]:
     """Add *draws* to *sums*, or to none."""
-    found = {} if sums is None else sums
+    totals = {} if sums is None else sums
     for draw in draws:
         key, size = draw.key, draw.memory_bytes
         slot = key_slot(key) if b"{" in key else crc_hqx(key, 0) % SLOT_COUNT
-        total = found.get(slot)
+        total = totals.get(slot)
         if total is None:
-            total = found[slot] = [0, 0, 0, 0]
+            total = totals[slot] = [0, 0, 0, 0]
         square = size * size
         total[0] += 1
         total[1] += size
         total[2] += square
         total[3] += square * size
-    return found
+    return totals
 
 
 def _estimated_group(part: Part, draws: int, sums: Sequence[int]) -> GroupEstimate:
@@ -199,36 +199,36 @@ def _sums(draws: Iterable[Draw], groups_of: Callable[[Draw], Iterable[G]]) -> di
     return sums
 
 
-def _add(found: dict[G, GroupEstimate], group: G, one: GroupEstimate) -> None:
-    before = found.get(group)
-    found[group] = one if before is None else _together(before, one)
+def _add(estimates: dict[G, GroupEstimate], group: G, estimate: GroupEstimate) -> None:
+    before = estimates.get(group)
+    estimates[group] = estimate if before is None else _together(before, estimate)
 
 
 def estimate_all(parts: Iterable[Part]) -> GroupEstimate:
     """Estimate all keys of *parts*: the number is exact, memory is estimated unless all were measured."""
-    found = GroupEstimate(NOTHING, NOTHING, 0)
+    total = GroupEstimate(NOTHING, NOTHING, 0)
     for part in parts:
         if part.slot_bytes is not None:
             hits = len(part.draws) + len(part.large)
-            one = GroupEstimate(
+            estimate = GroupEstimate(
                 Estimate(float(part.keys), 0.0), Estimate(float(sum(part.slot_bytes.values())), 0.0), hits
             )
         else:
-            one = _estimate_part(part)
-        found = _together(found, one)
-    return found
+            estimate = _estimate_part(part)
+        total = _together(total, estimate)
+    return total
 
 
 def _estimate_part(part: Part) -> GroupEstimate:
     """Estimate all keys of *part* from its draws, within the limits of INFO."""
     if part.slot_draws is None:
-        one = estimate_groups([part], lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
+        estimate = estimate_groups([part], lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
     else:
         sums = [sum(column) for column in zip(*part.slot_draws.values(), strict=True)]
         size = sum(draw.memory_bytes for draw in part.large)
         large = GroupEstimate(Estimate(float(len(part.large)), 0.0), Estimate(float(size), 0.0), len(part.large))
-        one = _together(_estimated_group(part, part.drawn, sums), large)
-    return one._replace(memory_bytes=_within_limits(part, one.memory_bytes))
+        estimate = _together(_estimated_group(part, part.drawn, sums), large)
+    return estimate._replace(memory_bytes=_within_limits(part, estimate.memory_bytes))
 
 
 def _within_limits(part: Part, sampled: Estimate) -> Estimate:
@@ -263,13 +263,17 @@ def key_memory_limits(info: Mapping[str, str], keys: int) -> tuple[float, float]
     if "used_memory" not in figures or "used_memory_startup" not in figures:
         return None
     most = figures.pop("used_memory") - sum(figures.values())
-    expires = sum(int(one[1]) for name, value in info.items() if name[:2] == "db" and (one := _EXPIRES.search(value)))
+    expires = sum(
+        int(match[1]) for name, value in info.items() if name[:2] == "db" and (match := _EXPIRES.search(value))
+    )
     least = most - BYTES_BESIDE_A_KEY * (keys + expires) - BYTES_BESIDE_KEYS
     return (float(max(least, 0)), float(most)) if most > 0 else None
 
 
-def _together(one: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
-    return GroupEstimate(one.keys + other.keys, one.memory_bytes + other.memory_bytes, one.hits + other.hits)
+def _together(estimate: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
+    return GroupEstimate(
+        estimate.keys + other.keys, estimate.memory_bytes + other.memory_bytes, estimate.hits + other.hits
+    )
 
 
 def _total(part: Part, count: int, weights: int, squares: int) -> Estimate:
@@ -305,16 +309,18 @@ def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
 
 
 def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:
-    found: dict[tuple[int, bytes], tuple[Part, Draw]] = {}
+    draws: dict[tuple[int, bytes], tuple[Part, Draw]] = {}
     least = 1
     for part in parts:
         for draw in (*part.large, *part.largest, *part.draws):
             if weight(draw) >= least:
-                found[id(part), draw.key] = part, draw
-                if len(found) > FIRST_KEPT + count:
-                    found = dict(heapq.nsmallest(count, found.items(), key=lambda one: (-weight(one[1][1]), one[0][1])))
-                    least = min(weight(draw) for _, draw in found.values())
-    return heapq.nsmallest(count, found.values(), key=lambda one: (-weight(one[1]), one[1].key))
+                draws[id(part), draw.key] = part, draw
+                if len(draws) > FIRST_KEPT + count:
+                    draws = dict(
+                        heapq.nsmallest(count, draws.items(), key=lambda item: (-weight(item[1][1]), item[0][1]))
+                    )
+                    least = min(weight(draw) for _, draw in draws.values())
+    return heapq.nsmallest(count, draws.values(), key=lambda item: (-weight(item[1]), item[1].key))
 
 
 def chance_of_a_key(parts: Sequence[Part]) -> float:
@@ -428,17 +434,17 @@ def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, l
         slot, tag = key_slot(draw.key), hash_tag(draw.key)
         return [(slot, tag)] if tag is not None and slot in slots else []
 
-    found: dict[int, list[SlotPart]] = {slot: [] for slot in slots}
+    parts_by_slot: dict[int, list[SlotPart]] = {slot: [] for slot in slots}
     for (slot, tag), group in estimate_groups(parts, tags).items():
         if group.hits > 1:
-            found[slot].append(SlotPart(tag, None, round(group.keys.value), round(group.memory_bytes.value)))
+            parts_by_slot[slot].append(SlotPart(tag, None, round(group.keys.value), round(group.memory_bytes.value)))
     for part in parts:
         for draw in (*part.large, *part.draws):
             if (slot := key_slot(draw.key)) in slots:
-                found[slot].append(SlotPart(hash_tag(draw.key), draw.key, 1, draw.memory_bytes))
+                parts_by_slot[slot].append(SlotPart(hash_tag(draw.key), draw.key, 1, draw.memory_bytes))
     return {
         slot: heapq.nsmallest(PARTS_OF_A_SLOT, set(some), key=lambda part: (-part.memory_bytes, part.key or b""))
-        for slot, some in found.items()
+        for slot, some in parts_by_slot.items()
         if some
     }
 
@@ -448,17 +454,22 @@ def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list
 
     Return None if a figure is missing, small, or counts other things.
     """
-    total, told = sum(one.total for one in estimates), sum(datasets)
-    if not total or min(datasets) < DATASET_BYTES_MIN or all(one.measured >= one.keys for one in estimates):
+    total, dataset_bytes = sum(estimate.total for estimate in estimates), sum(datasets)
+    if (
+        not total
+        or min(datasets) < DATASET_BYTES_MIN
+        or all(estimate.measured >= estimate.keys for estimate in estimates)
+    ):
         return None
     factors = [
-        data * total / told / one.total if one.total else 1.0 for one, data in zip(estimates, datasets, strict=True)
+        data * total / dataset_bytes / estimate.total if estimate.total else 1.0
+        for estimate, data in zip(estimates, datasets, strict=True)
     ]
     if not all(TRUSTED[0] <= factor <= TRUSTED[1] for factor in factors):
         return None
     return [
-        replace(one, bytes_by_slot={slot: round(size * factor) for slot, size in one.bytes_by_slot.items()})
-        for one, factor in zip(estimates, factors, strict=True)
+        replace(estimate, bytes_by_slot={slot: round(size * factor) for slot, size in estimate.bytes_by_slot.items()})
+        for estimate, factor in zip(estimates, factors, strict=True)
     ]
 
 
@@ -475,12 +486,12 @@ def _estimated(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> dict[i
         huge, candidates = {}, []
     for slot, less in sums_by_slot(candidates).items():
         sums[slot] = [a - b for a, b in zip(sums[slot], less, strict=True)]
-    sizes = _shrunk_means({slot: one for slot, one in sums.items() if one[0]}, keys_by_slot)
-    found = {slot: mean * keys_by_slot[slot] for slot, mean in sizes.items()}
+    sizes = _shrunk_means({slot: totals for slot, totals in sums.items() if totals[0]}, keys_by_slot)
+    memory_by_slot = {slot: mean * keys_by_slot[slot] for slot, mean in sizes.items()}
     for key, size in huge.items():
-        if (slot := key_slot(key)) in found:
-            found[slot] += size - sizes[slot]
-    return found
+        if (slot := key_slot(key)) in memory_by_slot:
+            memory_by_slot[slot] += size - sizes[slot]
+    return memory_by_slot
 
 
 def _shrunk_means(sums: SlotSums, slots: Iterable[int]) -> dict[int, float]:

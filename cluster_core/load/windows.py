@@ -38,7 +38,7 @@ def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
     """
     held: dict[str, Reading] = {}
     last: Reading | None = None
-    found: list[Growth] = []
+    growths: list[Growth] = []
     for reading in readings:
         if reading.value < 0:
             raise PlanError(f"a counter on {reading.owner} is negative: {reading.value}")
@@ -48,9 +48,9 @@ def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
             seconds = max((reading.ts_ns - since.ts_ns) / 1e9, 0.0)
             restarted = before is None or reading.value < before.value or last.owner != reading.owner
             grown = reading.value if before is None or reading.value < before.value else reading.value - before.value
-            found.append(Growth(reading.ts_ns, reading.owner, grown, seconds, restarted))
+            growths.append(Growth(reading.ts_ns, reading.owner, grown, seconds, restarted))
         held[reading.owner] = last = reading
-    return found
+    return growths
 
 
 def rates(growths: Sequence[Growth]) -> list[float]:

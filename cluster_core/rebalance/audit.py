@@ -97,13 +97,13 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     by_node: dict[str, list[int]] = {}
     for node, slot in sorted(held):
         by_node.setdefault(node, []).append(slot)
-    words = [
+    details = [
         f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {_ranges(slots)}"
         for node, slots in by_node.items()
     ]
-    found = float(sum(held.values()))
-    detail = _few(words) or f"the former owners hold no key of {len(left)} moved slots"
-    return Finding(LEFT_BEHIND, "", 0.0, found, 0.0, not held, detail)
+    keys = float(sum(held.values()))
+    detail = _few(details) or f"the former owners hold no key of {len(left)} moved slots"
+    return Finding(LEFT_BEHIND, "", 0.0, keys, 0.0, not held, detail)
 
 
 def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
@@ -115,19 +115,19 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     reach = next((reach for reach in stored.plan.reach if reach.resource == measured.resource), None)
     promised = None if reach is None else float(reach.after)
     allowed = None if reach is None else max(float(reach.after), float(reach.limit)) + slack
-    found, heaviest, error = heaviest_share(stored, measured)
+    share, heaviest, error = heaviest_share(stored, measured)
     detail = f"{measured.basis}; heaviest is {name_of(stored, heaviest)}" if heaviest else measured.basis
     off = STANDARD_ERRORS * error
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"
-    if measured.doubt or reach is None or found is None:
+    if measured.doubt or reach is None or share is None:
         why = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
-        return Finding(LOAD, measured.resource, promised, found, allowed, None, f"not compared: {why}; {detail}")
+        return Finding(LOAD, measured.resource, promised, share, allowed, None, f"not compared: {why}; {detail}")
     limit = float("inf") if allowed is None else allowed
-    kept = True if found + off <= limit else False if found - off > limit else None
+    kept = True if share + off <= limit else False if share - off > limit else None
     if kept is None:
         detail = f"unknown: {limit:.3f}× are allowed, and the error reaches across that; {detail}"
-    return Finding(LOAD, measured.resource, promised, found, allowed, kept, detail, off or None)
+    return Finding(LOAD, measured.resource, promised, share, allowed, kept, detail, off or None)
 
 
 def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
@@ -154,8 +154,8 @@ def is_kept(findings: Iterable[Finding]) -> bool:
 
 def _ranges(slots: Sequence[int]) -> str:
     ranges = slot_ranges(slots)
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:DETAILS_MAX]]
-    return " ".join(words) + (f" and {len(ranges) - DETAILS_MAX} more ranges" if len(ranges) > DETAILS_MAX else "")
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:DETAILS_MAX]]
+    return " ".join(parts) + (f" and {len(ranges) - DETAILS_MAX} more ranges" if len(ranges) > DETAILS_MAX else "")
 
 
 def _few(sentences: Sequence[str]) -> str:

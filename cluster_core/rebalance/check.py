@@ -147,14 +147,16 @@ def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
 def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
     """Check claimed contradictions; only contradicting limits justify a tolerance of its own."""
     wrong = [
-        f"it is not proven that {one.kind} cannot be kept" for one in plan.conflicts if not conflict.prove(scaled, one)
+        f"it is not proven that {contradiction.kind} cannot be kept"
+        for contradiction in plan.conflicts
+        if not conflict.prove(scaled, contradiction)
     ]
     if (plan.verdict == PlanVerdict.IMPOSSIBLE) != bool(plan.conflicts):
         wrong.append(
             f"the verdict is {plan.verdict}, with {len(plan.conflicts)} proofs that limits contradict each other"
         )
     given = plan.tolerance or scaled.tolerance
-    together = any(one.kind is conflict.ConflictKind.TOGETHER for one in plan.conflicts)
+    together = any(contradiction.kind is conflict.ConflictKind.TOGETHER for contradiction in plan.conflicts)
     pairs = list(zip(given, scaled.tolerance, strict=False))
     fine = len(given) == len(scaled.tolerance) and (
         all(a <= b for a, b in pairs) or (together and all(a >= b for a, b in pairs))

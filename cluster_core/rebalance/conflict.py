@@ -76,7 +76,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that are mere sums."""
-    found = [
+    conflicts = [
         *_pinned(scaled, targets),
         *_small(scaled, targets),
         *_too_large(scaled, targets),
@@ -84,12 +84,12 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     if targets.zone_relaxed:
         zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
         least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
-        found.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share))
-    return tuple(found)
+        conflicts.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share))
+    return tuple(conflicts)
 
 
 def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
-    found = []
+    conflicts = []
     rows = pinned_loads(scaled)
     heavy = {(scaled.owner[h.slot], h.resource): h.slot for h in targets.heavy if h.slot in scaled.fixed}
     for n, master in enumerate(scaled.masters):
@@ -109,13 +109,15 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
             least = Fraction(-1) if hopeless or least < 0 else max(least, rows[n][r] / fair - 1)
         if over:
             slots = tuple(sorted(s for s in scaled.fixed if scaled.owner[s] == n))
-            found.append(Conflict(ConflictKind.PINNED, tuple(over), (master.id,), slots, None if least < 0 else least))
-    return found
+            conflicts.append(
+                Conflict(ConflictKind.PINNED, tuple(over), (master.id,), slots, None if least < 0 else least)
+            )
+    return conflicts
 
 
 def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
     """Masters that stay must keep a slot, and none is within the limits of some."""
-    found = []
+    conflicts = []
     for n in targets.small:
         own = [r for r, load in enumerate(scaled.loads) if int(targets.relaxed[r] * targets.fair[n][r]) < min(load)]
         capped = [r for r, most in enumerate(targets.capacity[n]) if most is not None and most < min(scaled.loads[r])]
@@ -123,8 +125,8 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
         hopeless = bool(capped) or any(not targets.fair[n][r] for r in over)
         least = None if hopeless else max(min(scaled.loads[r]) / targets.fair[n][r] - 1 for r in over)
         names = tuple(scaled.resources[r] for r in over)
-        found.append(Conflict(ConflictKind.SMALL, names, (scaled.masters[n].id,), least=least))
-    return found
+        conflicts.append(Conflict(ConflictKind.SMALL, names, (scaled.masters[n].id,), least=least))
+    return conflicts
 
 
 def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:

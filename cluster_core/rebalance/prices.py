@@ -122,8 +122,8 @@ def _heavy(
     return min(map(pays, places))
 
 
-def _sum_of(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+def _sum_of(values: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(values, other, strict=True))
 
 
 class _Payments:
@@ -200,14 +200,14 @@ def whole_prices(
     fine = 1 << 40
 
     def whole(priced: Mapping[str, NDArray[np.float64]]) -> dict[str, tuple[int, ...]]:
-        found = {
+        rows = {
             name: tuple(
                 (int(max(0.0, value) * fine) * paid << bits) // (total * fine)
                 for value, total in zip(row.tolist(), totals, strict=True)
             )
             for name, row in priced.items()
         }
-        return {name: row for name, row in found.items() if any(row)}
+        return {name: row for name, row in rows.items() if any(row)}
 
     by_master = whole(rows)
     return Prices(bits, {} if staying else by_master, whole(zones), by_master if staying else {})

@@ -34,11 +34,11 @@ def find_plan(root: str, plan_id: str) -> dict[str, Any]:
         raise InputError(f"{root}: no plan there; slotscope plan make makes one")
     if plan_id == LATEST:
         return rows[-1]
-    found = [row for row in rows if row["plan_id"].startswith(plan_id)] if _ID.fullmatch(plan_id) else []
-    if len(found) != 1:
+    matches = [row for row in rows if row["plan_id"].startswith(plan_id)] if _ID.fullmatch(plan_id) else []
+    if len(matches) != 1:
         known = ", ".join(row["plan_id"] for row in rows[-5:])
-        raise InputError(f"--plan {plan_id}: {len(found)} plans have that id; the newest are {known}")
-    return found[0]
+        raise InputError(f"--plan {plan_id}: {len(matches)} plans have that id; the newest are {known}")
+    return matches[0]
 
 
 def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
@@ -81,16 +81,18 @@ def compare_tables(root: str, stored: StoredPlan) -> list[str]:
     wrong = []
     if identify(row["document"] + stored.state_hash, slot_rows(stored.problem, stored.plan)) != stored.plan_id:
         wrong.append("the plan's id is not the digest of what it holds")
-    told = {
+    moves_in_table = {
         (moved["slot"], moved["source"], moved["target"], moved["batch"])
         for moved in read_rows(root, REBALANCE_MOVES, plan_id=stored.plan_id)
     }
     batched = [
         (s, job.source, job.target, batch.number) for batch in stored.batches for job in batch.jobs for s in job.slots
     ]
-    for slot, source, target, batch in sorted(told ^ set(batched))[:20]:
+    for slot, source, target, batch in sorted(moves_in_table ^ set(batched))[:20]:
         where = (
-            "only in the table of moves" if (slot, source, target, batch) in told else "missing in the table of moves"
+            "only in the table of moves"
+            if (slot, source, target, batch) in moves_in_table
+            else "missing in the table of moves"
         )
         wrong.append(f"slot {slot} from {source} to {target} in batch {batch}: {where}")
     if Counter(move[:3] for move in batched) != Counter((m.slot, m.source, m.target) for m in stored.plan.moves):

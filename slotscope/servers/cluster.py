@@ -82,13 +82,13 @@ class Refused(NamedTuple):
     reason: str
 
 
-def parse_address(words: str) -> Address:
+def parse_address(address: str) -> Address:
     """``host:port``, ``[::1]:port`` or a host with port 6379; raises InputError."""
-    host, sign, port = words.rpartition(":")
+    host, sign, port = address.rpartition(":")
     if not sign or (host.count(":") and not host.endswith("]")):
-        host, port = words, "6379"
+        host, port = address, "6379"
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InputError(f"{words}: write HOST:PORT")
+        raise InputError(f"{address}: write HOST:PORT")
     return Address(host.strip("[]"), int(port))
 
 
@@ -158,8 +158,8 @@ class NodePoll:
             return self.failed(self._access.safe(error))
         self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
-        words = "; ".join(f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items())
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, words)
+        refusals = "; ".join(f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items())
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, refusals)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the wait before the next poll doubles."""
@@ -196,16 +196,16 @@ def slot_metrics(reply: Any) -> list[Any]:
     """Slot and metrics by name, from RESP2 lists of names and values in turn; ValueError for another shape."""
     if isinstance(reply, RespError):
         raise ValueError(reply.text)
-    found = []
+    rows = []
     for entry in reply if isinstance(reply, list) else [None]:
         match entry:
             case [int() as slot, [*metrics]] if len(metrics) % 2 == 0 and all(
                 isinstance(v, int) for v in metrics[1::2]
             ):
-                found.append([slot, dict(zip(map(_text, metrics[::2]), metrics[1::2], strict=True))])
+                rows.append([slot, dict(zip(map(_text, metrics[::2]), metrics[1::2], strict=True))])
             case _:
                 raise ValueError("CLUSTER SLOT-STATS: not slots with their metrics")
-    return found
+    return rows
 
 
 UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)

@@ -67,7 +67,11 @@ def _connect(path: str, options: DumpOptions) -> NodeLink:
 def _check_role(path: str, link: NodeLink, options: DumpOptions) -> None:
     info = _info(link, "replication")
     if info.get("role") == "master" and not options.from_master:
-        known = [f"{one['ip']}:{one['port']}" for one in map(_fields, map(info.get, _replicas(info))) if "port" in one]
+        known = [
+            f"{replica['ip']}:{replica['port']}"
+            for replica in map(_fields, map(info.get, _replicas(info)))
+            if "port" in replica
+        ]
         named = f"name its replica {known[0]}" if known else "it has no replica"
         raise InputError(
             f"{path}: this is a master; to make a dump it forks, and copies every page that clients write meanwhile:"
@@ -88,8 +92,8 @@ def _replicas(info: dict[str, str]) -> list[str]:
     return [name for name in info if name.startswith("slave") and name[5:].isdigit()]
 
 
-def _fields(words: str | None) -> dict[str, str]:
-    return dict(part.partition("=")[::2] for part in (words or "").split(",") if "=" in part)
+def _fields(text: str | None) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in (text or "").split(",") if "=" in part)
 
 
 class LiveDump:

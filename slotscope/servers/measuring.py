@@ -115,7 +115,7 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[
         if measured is not master and measured.checkup.topology is not None:
             _accepted(measured.ask([("READONLY",)]))
         with_elements = in_depth and _counts_no_use(measured, is_master=measured is master)
-        for number, count in sorted(keys.items(), key=lambda one: one[1]):
+        for number, count in sorted(keys.items(), key=lambda item: item[1]):
             if len(keys) > 1 or number:
                 for node in dict.fromkeys((measured.address, master.address)):
                     _accepted((measured if node == measured.address else master).ask([("SELECT", number)]))
@@ -230,12 +230,12 @@ def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Par
             slot_keys={slot: count for slot, (count, _, _, _) in tally.by_slot.items()},
         )
     now_s = time.monotonic()
-    found = _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
-    found |= {draw.key: draw for draw in (*tally.kept, *tally.large) if draw.memory_bytes > LARGE_BYTES}
-    sample = _sample(nodes, found, job.kept_max, until_s)
+    large_draws = _search_large(nodes, now_s + max(0.0, until_s - now_s) * SEARCH_SHARE)
+    large_draws |= {draw.key: draw for draw in (*tally.kept, *tally.large) if draw.memory_bytes > LARGE_BYTES}
+    sample = _sample(nodes, large_draws, job.kept_max, until_s)
     all_kept = sample.seen == len(sample.kept)
     return replace(
-        part, draws=sample.kept, large=list(found.values()), largest=sample.large, slot_draws=None if all_kept else sample.by_slot
+        part, draws=sample.kept, large=list(large_draws.values()), largest=sample.large, slot_draws=None if all_kept else sample.by_slot
     )  # fmt: skip
 
 
@@ -253,9 +253,9 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
         progress.done += len(named)
         named = []
         if replies:
-            cursor, found = _accepted(replies)[0]
+            cursor, scanned = _accepted(replies)[0]
             is_last = cursor in (b"0", 0)
-            named = [key for key in dict.fromkeys(found) if key not in seen]
+            named = [key for key in dict.fromkeys(scanned) if key not in seen]
             if keys <= tally.room:
                 seen.update(named)
         took_s, left_s = time.monotonic() - begun_s, until_s - begun_s
@@ -273,19 +273,19 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
 
 def _search_large(nodes: _Nodes, until_s: float) -> dict[bytes, Draw]:
     """Collections above `LARGE_BYTES`, as many as are found in the time."""
-    found: dict[bytes, Draw] = {}
+    large_draws: dict[bytes, Draw] = {}
     for kind in ELEMENTS:
         cursor: Word = 0
         while time.monotonic() < until_s:
             replies = nodes.measured.ask([("SCAN", cursor, "COUNT", SCAN_COUNT_BY_TYPE, "TYPE", kind)])
             if isinstance(replies[0], RespError):
-                return found
+                return large_draws
             cursor, named = replies[0]
-            draws, _ = _measure(nodes, [key for key in named if key not in found])
-            found.update((draw.key, draw) for draw in draws if draw.memory_bytes > LARGE_BYTES)
+            draws, _ = _measure(nodes, [key for key in named if key not in large_draws])
+            large_draws.update((draw.key, draw) for draw in draws if draw.memory_bytes > LARGE_BYTES)
             if cursor in (b"0", 0):
                 break
-    return found
+    return large_draws
 
 
 def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: float) -> _Tally:
@@ -295,8 +295,8 @@ def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: floa
     while True:
         is_last = bool(named) and time.monotonic() >= until_s
         count = 0 if is_last else nodes.keys_at_once
-        found, replies = _measure(nodes, named, [("RANDOMKEY",)] * count)
-        tally.add(found)
+        measured, replies = _measure(nodes, named, [("RANDOMKEY",)] * count)
+        tally.add(measured)
         drawn = [key for key in _accepted(replies) if isinstance(key, bytes)]
         if not drawn:
             return tally

@@ -52,14 +52,14 @@ class LiveNodes:
             raise InputError(f"{first}: {self.access.safe(error)}") from error
         except DecodeError as error:
             raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
-        found = {n.id: Address(n.ip or first.host, n.port, n.hostname) for n in topology.nodes if n.port}
-        if not found.keys() & set(self.ids):
+        addresses = {n.id: Address(n.ip or first.host, n.port, n.hostname) for n in topology.nodes if n.port}
+        if not addresses.keys() & set(self.ids):
             raise InputError(
                 f"{first}: the cluster does not know {self.ids[0]}, a master of the plan, nor any other: "
                 "is it the cluster that the plan was made for?"
             )
-        self.addresses = found
-        self._owners = tuple(node.id for node in topology.masters() if node.slots and node.id in found)
+        self.addresses = addresses
+        self._owners = tuple(node.id for node in topology.masters() if node.slots and node.id in addresses)
 
     def masters(self) -> dict[str, Address]:
         """Where the plan's masters are, and those that own slots: one of them may have been promoted since the plan was made."""
@@ -192,7 +192,7 @@ class LiveNodes:
         replies: list[tuple[int, Reply]] = []
         try:
             link = self._link(node, until_s)
-            link.send([self._words(effect.commands[index], effect.migrate_ms) for index in indices], until_s)
+            link.send([self._arguments(effect.commands[index], effect.migrate_ms) for index in indices], until_s)
             for index in indices:
                 reply = link.read(until_s)
                 replies.append(
@@ -203,18 +203,18 @@ class LiveNodes:
             replies += [(index, Lost(self.access.safe(error))) for index in indices[len(replies) :]]
         return replies
 
-    def _words(self, command: Send | Migrate, migrate_ms: int) -> tuple[str | bytes | int, ...]:
+    def _arguments(self, command: Send | Migrate, migrate_ms: int) -> tuple[str | bytes | int, ...]:
         if isinstance(command, Send):
             return command.words
         target = self.addresses[command.target]
-        words: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, migrate_ms]
+        arguments: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, migrate_ms]
         if command.replace:
-            words.append("REPLACE")
+            arguments.append("REPLACE")
         if self.access.password and self.access.user:
-            words += ["AUTH2", self.access.user, self.access.password]
+            arguments += ["AUTH2", self.access.user, self.access.password]
         elif self.access.password:
-            words += ["AUTH", self.access.password]
-        return (*words, "KEYS", *command.keys)
+            arguments += ["AUTH", self.access.password]
+        return (*arguments, "KEYS", *command.keys)
 
 
 def _counts(slots: Iterable[int]) -> list[tuple[str, ...]]:
@@ -275,12 +275,12 @@ class LatencyProbe:
     def p99_ms(self) -> float | None:
         """The p99 latency of the last seconds at the slowest node, in ms; None after too few PINGs."""
         since_s = time.monotonic() - LATELY_S
-        found = []
+        percentiles = []
         for samples in self._samples.values():
             waited = sorted(wait_s for at_s, wait_s in tuple(samples) if at_s >= since_s)
             if len(waited) >= SAMPLES_MIN:
-                found.append(waited[int(len(waited) * SHARE)] * 1000)
-        return max(found, default=None)
+                percentiles.append(waited[int(len(waited) * SHARE)] * 1000)
+        return max(percentiles, default=None)
 
     def close(self) -> None:
         """End."""

@@ -97,11 +97,11 @@ class Access:
             raise LinkError(self.safe(_reason(error))) from (error.__context__ or error)
         return NodeLink(connection, self.timeout_s)
 
-    def ask(self, address: Address, *words: Word) -> Any:
+    def ask(self, address: Address, *arguments: Word) -> Any:
         """Return the reply of one server to one command, on a connection of its own; raises LinkError, also for an error that it answers."""
         link = self.connect(address)
         try:
-            (reply,) = link.ask([words])
+            (reply,) = link.ask([arguments])
         finally:
             link.close()
         if isinstance(reply, RespError):
@@ -183,7 +183,7 @@ class NodeLink:
         """Send *commands* at once; *until_s* is a time of the monotonic clock."""
         self._socket.settimeout(self._left_s(until_s))
         try:
-            self._socket.sendall(b"".join([_HIREDIS.pack_command(tuple(words)) for words in commands]))
+            self._socket.sendall(b"".join([_HIREDIS.pack_command(tuple(command)) for command in commands]))
         except TimeoutError as error:
             raise LinkError("takes no more commands") from error
         except OSError as error:

@@ -68,16 +68,16 @@ def slot_stats(master: Visit) -> dict[int, SlotCount]:
 
 def slot_metrics_of(master: Visit) -> dict[int, dict[str, int]]:
     """All metrics of SLOT-STATS by slot and name, some slots at once, since others wait while it answers."""
-    found: dict[int, dict[str, int]] = {}
+    metrics_by_slot: dict[int, dict[str, int]] = {}
     for begin, end in master.me.slots.ranges() if master.me is not None else ():
         for start in range(begin, end + 1, SLOTS_AT_ONCE):
             last = min(start + SLOTS_AT_ONCE - 1, end)
             (reply,) = master.ask([("CLUSTER", "SLOT-STATS", "SLOTSRANGE", start, last)])
             try:
-                found.update(slot_metrics(reply))
+                metrics_by_slot.update(slot_metrics(reply))
             except ValueError:
                 return {}
-    return found
+    return metrics_by_slot
 
 
 def used_between(before: Mapping[int, SlotCount], now: Mapping[int, SlotCount]) -> dict[int, int]:

@@ -53,7 +53,7 @@ class SlotWeights:
     @property
     def memory_error(self) -> float | None:
         """The 95 % error of a master's memory as a share; None where servers report it, or without a measurement."""
-        errors = [0.0 if one.measured >= one.keys else one.error for one in self.memory]
+        errors = [0.0 if estimate.measured >= estimate.keys else estimate.error for estimate in self.memory]
         return None if self.counted_masters else max(errors, default=None)
 
 

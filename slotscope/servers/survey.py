@@ -115,7 +115,7 @@ def _look_at(masters: Sequence[Visit], visits: Sequence[Visit], ends_s: tuple[fl
     pairs = [(master, sampled) for master in masters if (sampled := sampled_of(master, visits)) is not None]
     jobs = jobs_of(pairs)
     results = in_turns((job.measured, partial(measure_parts, job, until_s, in_depth=True)) for job in jobs)
-    by_address = {job.master.address: found for job, found in zip(jobs, results, strict=True)}
+    by_address = {job.master.address: result for job, result in zip(jobs, results, strict=True)}
     measured = [by_address.get(master.address, ([], LOADING)) for master in masters]
     return [
         Master(
@@ -135,11 +135,11 @@ def _measured_counts(parts: Sequence[Part]) -> dict[int, SlotCount]:
     """Keys by slot where all of them were measured: a server without CLUSTER SLOT-STATS may not have counted all slots in time."""
     if not parts or not all(part.is_measured for part in parts):
         return {}
-    found: dict[int, SlotCount] = {}
+    counts: dict[int, SlotCount] = {}
     for part in parts:
         for slot, keys in (part.slot_keys or {}).items():
-            found[slot] = SlotCount(found.get(slot, SlotCount(0)).keys + keys)
-    return found
+            counts[slot] = SlotCount(counts.get(slot, SlotCount(0)).keys + keys)
+    return counts
 
 
 def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:

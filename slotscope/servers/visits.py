@@ -135,11 +135,11 @@ class Visit:
     @property
     def databases(self) -> dict[int, int]:
         """Keys by database, without empty ones."""
-        found = {}
+        keys_by_database = {}
         for name, value in self.checkup.info.items():
             if (number := _DATABASE.fullmatch(name)) and (keys := _KEYS.match(value)):
-                found[int(number[1])] = int(keys[1])
-        return found
+                keys_by_database[int(number[1])] = int(keys[1])
+        return keys_by_database
 
     def ask(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
         """Return a reply to each of *commands*; after a LinkError the connection is closed."""

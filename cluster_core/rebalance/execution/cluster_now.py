@@ -119,7 +119,7 @@ class ClusterSight:
         if all(view == views[0] for view in views):
             return SlotSet()
         names = dict.fromkeys(name for view in views for name in view)
-        found = SlotSet()
+        disputed_slots = SlotSet()
         for name in names:
             claims = [view.get(name, SlotSet()) for view in views]
             everywhere = claims[0]
@@ -127,8 +127,8 @@ class ClusterSight:
             for claim in claims:
                 everywhere &= claim
                 anywhere |= claim
-            found |= anywhere - everywhere
-        return found
+            disputed_slots |= anywhere - everywhere
+        return disputed_slots
 
     def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
         """Return, by node, the slots of *slots* with a wrong owner in its view, each with the right one.
@@ -137,7 +137,7 @@ class ClusterSight:
         replica, the node reports ``cluster_state:fail`` and serves nobody (`clusterUpdateSlotsConfigWith` skips such slots).
         """
         owners = self.owner_list() if slots else []
-        found: dict[str, dict[int, str]] = {}
+        owners_by_node: dict[str, dict[int, str]] = {}
         for node in self.nodes.values():
             wrong = {
                 slot: owners[slot]
@@ -145,18 +145,18 @@ class ClusterSight:
                 if owners[slot] not in ("", node.id) and slot not in node.owners.get(owners[slot], ())
             }
             if wrong:
-                found[node.id] = wrong
-        return found
+                owners_by_node[node.id] = wrong
+        return owners_by_node
 
     def open_slots(self) -> dict[int, tuple[str, str]]:
         """Return the open slots with source and target."""
-        found: dict[int, tuple[str, str]] = {}
+        ends_by_slot: dict[int, tuple[str, str]] = {}
         for node in self.nodes.values():
             for slot, other in node.importing.items():
-                found[slot] = (other, node.id)
+                ends_by_slot[slot] = (other, node.id)
             for slot, other in node.migrating.items():
-                found[slot] = (node.id, other)
-        return found
+                ends_by_slot[slot] = (node.id, other)
+        return ends_by_slot
 
     def active_jobs(self) -> list[JobSight]:
         """Return the active server-side migrations, each once."""
@@ -232,10 +232,10 @@ def _topology(text: bytes, source: str) -> Topology:
     """Return CLUSTER NODES text as a topology; lines that differ in ping times only are parsed once for all nodes."""
     nodes = []
     for line in text.splitlines():
-        words = line.split(b" ")
-        if len(words) > PONG_WORD:
-            words[PONG_WORD - 1] = words[PONG_WORD] = b"0"
-            nodes.append(_read_line(b" ".join(words)))
+        fields = line.split(b" ")
+        if len(fields) > PONG_WORD:
+            fields[PONG_WORD - 1] = fields[PONG_WORD] = b"0"
+            nodes.append(_read_line(b" ".join(fields)))
         elif line.strip():
             raise DecodeError("not a line of CLUSTER NODES", offset=0, source=source)
     return Topology(tuple(nodes))
@@ -277,8 +277,8 @@ def read_jobs(reply: Any) -> tuple[JobSight, ...]:
 def _read_job(entry: Any) -> JobSight:
     if not isinstance(entry, list) or len(entry) % 2:
         raise DecodeError("a migration is not a list of names and values", offset=0)
-    words = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in entry]
-    facts = dict(zip(words[::2], words[1::2], strict=True))
+    texts = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in entry]
+    facts = dict(zip(texts[::2], texts[1::2], strict=True))
     return JobSight(
         name=facts.get("name") or facts.get("id", ""),
         outgoing=facts.get("operation", "").lower() in ("export", "migrate"),

@@ -194,11 +194,11 @@ class Execution(Run):
         seconds = (yield Clock()) - self.begun_s
         yield from self.note(Step(self._end(), seconds=seconds))
         if self.settings.rollback:
-            words = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
-            return Outcome(Verdict.ROLLED_BACK, (words, *self.start.notes))
+            message = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
+            return Outcome(Verdict.ROLLED_BACK, (message, *self.start.notes))
         moved = len(self.stored.plan.moves)
-        words = f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)"
-        return Outcome(Verdict.FINISHED, (words,))
+        message = f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)"
+        return Outcome(Verdict.FINISHED, (message,))
 
     def _finish_earlier(self, sight: ClusterSight) -> Steps[ClusterSight]:
         """Finish what an earlier run left: its migrations end, its open slots close."""
@@ -224,8 +224,8 @@ class Execution(Run):
         yield from self.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
         moved = moved_so_far(self.start.stored, self.journal)
         place = "still where the plan moved them" if self.settings.rollback else "in place"
-        words = f"{moved} of {len(self.stored.plan.moves)} slots are {place}; {open_slots}{self._next()}"
-        return Outcome(Verdict.PAUSED, (f"paused{where}; {words}",))
+        progress = f"{moved} of {len(self.stored.plan.moves)} slots are {place}; {open_slots}{self._next()}"
+        return Outcome(Verdict.PAUSED, (f"paused{where}; {progress}",))
 
     def _next(self) -> str:
         if self.settings.rollback:

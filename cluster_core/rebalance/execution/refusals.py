@@ -107,20 +107,20 @@ def examine(now: Situation) -> list[tuple[str, list[str]]]:
 
 def _unhealthy(now: Situation) -> list[str]:
     """Nodes that report a cluster that is not ok, unless only for slots that this plan left open: the run closes those first."""
-    found = []
+    reasons = []
     ours = now.sight.misinformed(now.journal.intents.keys())
     for node in now.sight.nodes.values():
         failing = SLOT_COUNT - node.slots_ok
         if 0 < failing <= len(ours.get(node.id, ())):
             continue
         if not node.cluster_ok:
-            found.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
+            reasons.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
         elif failing and not now.rollback:
-            found.append(f"{now.name(node.id)} says that {failing} slots are not ok")
+            reasons.append(f"{now.name(node.id)} says that {failing} slots are not ok")
         doubted = [name for name in node.doubted if name in now.sight.nodes]
         if doubted:
-            found.append(f"{now.name(node.id)} does not reach {', '.join(map(now.name, doubted))}")
-    return found
+            reasons.append(f"{now.name(node.id)} does not reach {', '.join(map(now.name, doubted))}")
+    return reasons
 
 
 def _stale(now: Situation) -> list[str]:
@@ -137,8 +137,8 @@ def _stale(now: Situation) -> list[str]:
             planned.id not in epochs and is_emptied
         ):  # no slot is left to move from or to it, else it would have been asked
             epochs[planned.id] = planned.config_epoch
-    found = [with_names(now.stored, sentence, now.sight) for sentence in differences(now.stored, owners, epochs)]
-    return [f"the plan is stale, make a new one: {sentence}" for sentence in found]
+    sentences = [with_names(now.stored, sentence, now.sight) for sentence in differences(now.stored, owners, epochs)]
+    return [f"the plan is stale, make a new one: {sentence}" for sentence in sentences]
 
 
 def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mapping[str, int]) -> list[str]:
@@ -152,34 +152,34 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
     for slot, (before, now) in enumerate(zip(stored.problem.owners, owners, strict=True)):
         if before != now:
             changed.setdefault((before, now), []).append(slot)
-    found = [
+    sentences = [
         f"slots {_short(SlotSet(slots))}: owner is {now or 'nobody'}, in the plan {before}"
         for (before, now), slots in changed.items()
     ]
-    found += [
+    sentences += [
         f"{node} is in the plan and is no master of the cluster" for node in planned.keys() - config_epochs.keys()
     ]
-    found += [
+    sentences += [
         f"{node} is a master of the cluster that the plan does not have"
         for node in config_epochs.keys() - planned.keys()
     ]
-    found += [
+    sentences += [
         f"config epoch of {node} fell to {config_epochs[node]}, from {planned[node]} in the plan"
         for node in planned.keys() & config_epochs.keys()
         if planned[node] > config_epochs[node]
     ]
-    return sorted(found)[:DIFFERENCES_MAX]
+    return sorted(sentences)[:DIFFERENCES_MAX]
 
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
     """Return the slots that a rollback leaves because others moved them, a sentence each."""
-    found: dict[str, list[int]] = {}
+    slots_by_owner: dict[str, list[int]] = {}
     for slot, (source, _) in moves_by_slot(stored).items():
         if owners[slot] != source and not journal.holds(slot, owners[slot]):
-            found.setdefault(owners[slot], []).append(slot)
+            slots_by_owner.setdefault(owners[slot], []).append(slot)
     return [
         f"slots {_short(SlotSet(slots))} stay with {name_of(stored, owner)}: this plan did not move them there"
-        for owner, slots in found.items()
+        for owner, slots in slots_by_owner.items()
     ]
 
 
@@ -190,7 +190,7 @@ def _disagreement(now: Situation) -> list[str]:
 
 
 def _open(now: Situation) -> list[str]:
-    found = []
+    reasons = []
     moves = moves_by_slot(now.stored)
     for slot, (source, target) in sorted(now.sight.open_slots().items()):
         intent = now.journal.intents.get(slot)
@@ -198,11 +198,11 @@ def _open(now: Situation) -> list[str]:
             continue
         if intent == (source, target) and (intent == moves.get(slot) or intent[::-1] == moves.get(slot)):
             continue
-        found.append(
+        reasons.append(
             f"slot {slot} is open from {now.name(source)} to {now.name(target)}, and this plan did not open it: "
             "finish or close it first (SETSLOT NODE or STABLE)"
         )
-    return found
+    return reasons
 
 
 def _foreign_jobs(now: Situation) -> list[str]:
@@ -253,7 +253,7 @@ def _room(now: Situation) -> list[str]:
     held = {name: float(node.used_memory) for name, node in now.sight.nodes.items()}
     loads = now.stored.problem.loads
     size = next((loads[name] for name in ("memory_bytes", "serialized_bytes") if name in loads), [0.0] * SLOT_COUNT)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for batch in now.batches:
         coming: dict[str, float] = {}
         for job in batch.jobs:
@@ -261,7 +261,7 @@ def _room(now: Situation) -> list[str]:
         for target, more in coming.items():
             limit = now.sight.nodes[target].memory_max
             if limit and held[target] + more > limit * HEADROOM:
-                found.setdefault(
+                reasons.setdefault(
                     target,
                     f"{now.name(target)} would need {held[target] + more:,.0f} bytes in batch {batch.number} and may use "
                     f"{HEADROOM:.0%} of its maxmemory of {limit:,}",
@@ -269,7 +269,7 @@ def _room(now: Situation) -> list[str]:
             held[target] += more
         for job in batch.jobs:
             held[job.source] -= sum(float(size[slot]) for slot in job.slots)
-    return list(found.values())
+    return list(reasons.values())
 
 
 def _short(slots: SlotSet) -> str:

@@ -79,11 +79,11 @@ def seconds_of(
     """Return the estimated seconds of each batch, not faster than allowed."""
     model = BY_HAND_TIMES if path is Path.LEGACY else JOB_TIMES
     at = list(stored.problem.loads).index(stored.problem.cost)
-    found = []
+    durations = []
     for batch in batches:
         least = sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max if bytes_per_s_max else 0.0
-        found.append(max(START_S + max(model.seconds(job, at) for job in batch.jobs), least))
-    return found
+        durations.append(max(START_S + max(model.seconds(job, at) for job in batch.jobs), least))
+    return durations
 
 
 def commands_of(batch: Batch, path: Path) -> list[Send]:
@@ -94,12 +94,12 @@ def commands_of(batch: Batch, path: Path) -> list[Send]:
     if path is Path.REDIS_IMPORT:
         return [Send(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
     if path is Path.VALKEY_JOBS:  # one command a source, with one job a target
-        words: dict[str, list[str]] = {}
+        arguments: dict[str, list[str]] = {}
         for job in batch.jobs:
-            words.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(
+            arguments.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(
                 ("SLOTSRANGE", *_bounds(job), "NODE", job.target)
             )
-        return [Send(source, tuple(command)) for source, command in words.items()]
+        return [Send(source, tuple(command)) for source, command in arguments.items()]
     commands = []
     for source, target, slots, _ in batch.jobs:
         for number in map(str, slots):

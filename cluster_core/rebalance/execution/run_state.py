@@ -280,7 +280,7 @@ class Run:
                 return f"{name} does not reach {seen.addresses.get(doubted, '')} ({doubted[:8]})"
             if seen.memory_max and seen.id in self.receivers and seen.used_memory > HEADROOM * seen.memory_max:
                 return f"{name} uses more than {HEADROOM:.0%} of its maxmemory of {seen.memory_max:,} bytes"
-        there, were = (sum(node.replicas_online for node in one.nodes.values()) for one in (sight, self.start.sight))
+        there, were = (sum(node.replicas_online for node in view.nodes.values()) for view in (sight, self.start.sight))
         return f"{were - there} of {were} replicas have lost their master (INFO replication)" if there < were else ""
 
     def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:

@@ -134,7 +134,7 @@ def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Step
             elif seen is None and now_s - gone_s.setdefault(job, now_s) > GONE_S:
                 ends[job] = f"no server lists the migration (a restart?), slots are still at {run.name(job.source)}"
             elif seen is not None and not seen.is_active and seen.state in FAILED_STATES:
-                messages = [one.message for one in entries if one.message and not one.message.startswith(LOST)]
+                messages = [entry.message for entry in entries if entry.message and not entry.message.startswith(LOST)]
                 ends[job] = messages[0] if messages else seen.message or seen.state
             else:
                 states[seen.state if seen is not None else "begun"] = None
@@ -144,8 +144,8 @@ def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Step
                 )
         if states:
             count = f"{len(batch.jobs) - len(ends)} of {len(batch.jobs)} jobs"
-            words = f"{count} run for {now_s - begun_s:.0f} s ({', '.join(states)})"
-            yield from run.tell(f"batch {batch.number}: {words}")
+            progress = f"{count} run for {now_s - begun_s:.0f} s ({', '.join(states)})"
+            yield from run.tell(f"batch {batch.number}: {progress}")
             yield Wait(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
     return ends

@@ -66,8 +66,8 @@ class SlotMove:
             yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip will tell it
         self.outcome = StepKind.DONE
 
-    def _setslot(self, node: str, *words: str) -> Send:
-        return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *words))
+    def _setslot(self, node: str, *arguments: str) -> Send:
+        return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *arguments))
 
     def _check(self, reply: Reply | None, what: str = "refused") -> None:
         if isinstance(reply, Refused):
@@ -218,10 +218,10 @@ def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
     """
 
     def wrong_owners(sight: ClusterSight) -> list[tuple[str, int, str]]:
-        found = sight.misinformed(unfinished(run, sight))
+        wrong_slots = sight.misinformed(unfinished(run, sight))
         return [
             (node, slot, owner)
-            for node, slots in found.items()
+            for node, slots in wrong_slots.items()
             for slot, owner in slots.items()
             if owner == run.journal.intents[slot][0] and slot in sight.nodes[node].importing
         ]

@@ -63,14 +63,14 @@ def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dic
         for end in pending or (journal.left.get(slot, stored.problem.owners[slot]),):
             if end in away:
                 (moving if pending else settled)[end][owner] += 1
-    found: dict[str, str] = {}
+    successor_of: dict[str, str] = {}
     for name, holders in sorted(settled.items(), key=lambda item: not item[1]):
         for owner, count in (holders or moving[name]).most_common():
             has_most = not holders or 2 * count > holders.total()
-            if owner and owner not in planned and owner not in found.values() and has_most:
-                found[name] = owner
+            if owner and owner not in planned and owner not in successor_of.values() and has_most:
+                successor_of[name] = owner
                 break
-    return found
+    return successor_of
 
 
 def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: ClusterSight) -> StoredPlan:
@@ -112,12 +112,12 @@ def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[
         )
 
     def current(node: NodeSight, marks: Mapping[int, str], end: int) -> dict[int, str]:
-        found = dict(marks)
+        owners = dict(marks)
         for slot, other in marks.items():
             intent = journal.intents.get(slot, ("", ""))
             if intent[1 - end] == node.id and intent[end] != other and is_outdated(node, other):
-                found[slot] = intent[end]
-        return found
+                owners[slot] = intent[end]
+        return owners
 
     nodes = {
         name: replace(node, migrating=current(node, node.migrating, 1), importing=current(node, node.importing, 0))

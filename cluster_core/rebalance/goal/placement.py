@@ -190,17 +190,17 @@ def _lines(text: str) -> dict[Path, int]:
     number_of_node = -1
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
-            table = _words(header[2])
+            table = _key_path(header[2])
             if table[:1] == ("nodes",):
                 number_of_node += header[1] == "[["
                 table = ("nodes", max(number_of_node, 0), *table[1:])
             lines.setdefault(table, number)
         elif key := _KEY.match(line):
-            lines.setdefault((*table, *_words(key[1])), number)
+            lines.setdefault((*table, *_key_path(key[1])), number)
     return lines
 
 
-def _words(text: str) -> Path:
+def _key_path(text: str) -> Path:
     return tuple(word.strip("\"'") for word in _WORD.findall(text))
 
 
@@ -256,10 +256,10 @@ def _weight(located: Located, path: Path, values: Mapping[str, Any], usual: Numb
 
 def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[str, Number]:
     capacity = located.table((*path, "capacity"), values.get("capacity", {}))
-    found = {name: _size(located, (*path, "capacity", name), value) for name, value in capacity.items()}
+    sizes = {name: _size(located, (*path, "capacity", name), value) for name, value in capacity.items()}
     if "maxmemory" in values:
-        found["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
-    return found
+        sizes["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
+    return sizes
 
 
 def _size(located: Located, path: Path, value: Any) -> Number:
@@ -348,21 +348,21 @@ def _find(
     name: str, topology: Topology, fault: Callable[[str], PlanError], *, may_join: bool = False
 ) -> Node | None:  # fmt: skip
     """Return the master *name*, None for one that may join; raise *fault* of the reason where there is none."""
-    found = [
+    matches = [
         node
         for node in topology.nodes
         if name in (node.id, node.address, _address(node), f"{node.hostname}:{node.port}")
         or (len(name) >= 8 and node.id.startswith(name))
     ]
-    if len(found) > 1:
-        raise fault(f"{name} could be {len(found)} nodes of the cluster")
-    if not found:
+    if len(matches) > 1:
+        raise fault(f"{name} could be {len(matches)} nodes of the cluster")
+    if not matches:
         if may_join:
             return None
         raise fault(f"{name} is not in the cluster; add = true in a placement file if it is to join")
-    if not found[0].is_master:
-        raise fault(f"{name} is a replica of {found[0].master_id}: name its master")
-    return found[0]
+    if not matches[0].is_master:
+        raise fault(f"{name} is a replica of {matches[0].master_id}: name its master")
+    return matches[0]
 
 
 def owners_of(topology: Topology) -> list[str]:

@@ -109,7 +109,7 @@ class Scaled:
     def places(self, ids: Sequence[str]) -> tuple[int, ...]:
         """Return the indices of the masters *ids*; KeyError for one that is unknown."""
         index = {master.id: n for n, master in enumerate(self.masters)}
-        return tuple(index[one] for one in ids)
+        return tuple(index[id_] for id_ in ids)
 
     def takers(self) -> list[int]:
         """Return the masters that may take slots: neither drained nor excluded."""
@@ -181,7 +181,7 @@ def validate(problem: Problem) -> Scaled:
     for master, weight in zip(problem.masters, weights, strict=True):
         if weight == 0 and not (master.drained or master.excluded):
             raise PlanError(f"weight of {master.id} is 0: mark it as drained to empty it")
-    found = Scaled(
+    scaled_problem = Scaled(
         problem,
         resources,
         resources.index(problem.cost),
@@ -192,8 +192,8 @@ def validate(problem: Problem) -> Scaled:
         _tolerance(problem, resources),
         _fixed(problem, owner),
     )
-    _check_capacity(found)
-    return found
+    _check_capacity(scaled_problem)
+    return scaled_problem
 
 
 def _masters(problem: Problem) -> dict[str, int]:

@@ -289,10 +289,10 @@ def change_of(limits: Floats, i: int, load: float) -> float:
 
 
 @njit()
-def excess_of(sums: Floats, limits: Floats, one: Move, other: Move) -> float:
+def excess_of(sums: Floats, limits: Floats, move: Move, other: Move) -> float:
     """Return by how many mean slots more, by weight, load is above limits after both moves."""
     size = len(sums) - 1
-    first, end, a, b = one
+    first, end, a, b = move
     first2, end2, a2, b2 = other
     d = 0.0
     for r in range(size):
@@ -392,13 +392,13 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
             a = slots[AT, first]
             if a == b or is_kept(slots, masters, first, end, b):
                 continue
-            one, other = (first, end, a, b), (0, 0, b, a)
+            move, other = (first, end, a, b), (0, 0, b, a)
             x = step(tally[DIE])
             tally[DIE] = x
             if (x >> 16) & 255 < BALANCED:
-                found = balance(slots, sums, blocks, sides, one, x)
-                if found[1] > 0 and not is_kept(slots, masters, found[0], found[1], found[3]):
-                    other = found
+                balancing = balance(slots, sums, blocks, sides, move, x)
+                if balancing[1] > 0 and not is_kept(slots, masters, balancing[0], balancing[1], balancing[3]):
+                    other = balancing
             first2, end2, a2, b2 = other
             borders = borders_of(slots, first, end, b)
             more, moved = away_of(slots, sums, first, end, a, b)
@@ -406,7 +406,7 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
                 borders += borders_of(slots, first2, end2, b2)
                 more2, moved2 = away_of(slots, sums, first2, end2, a2, b2)
                 more, moved = more + more2, moved + moved2
-            d = goal.ranges * borders + price * excess_of(sums, limits, one, other)
+            d = goal.ranges * borders + price * excess_of(sums, limits, move, other)
             over = course[COST] - budget
             d += cost_price * (max(over + more, 0.0) - max(over, 0.0))
             d += goal.slot * moved + goal.cost * more

@@ -68,15 +68,15 @@ def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, h
             sight = _sight(visits)
             present = at_present(stored, sight, journal)
             findings = audit_owners(present, sight)
-            if all(one.kept for one in findings) or time.time() >= until_s:
+            if all(finding.kept for finding in findings) or time.time() >= until_s:
                 left = _left_behind(visits, {move.slot: move.source for move in present.plan.moves})
                 findings.append(audit_left_behind(present, left))
                 break
         time.sleep(NEWS_PAUSE_S)
-    findings += [audit_load(present, one) for one in _measured(present, first, access, how)]
+    findings += [audit_load(present, load) for load in _measured(present, first, access, how)]
     audited_at, source = datetime.now(UTC), f"cluster {cluster}"
     head = {"plan_id": stored.plan_id, "source": source, "audited_at": audited_at}
-    rows = [{**head, **one._asdict()} for one in findings]
+    rows = [{**head, **finding._asdict()} for finding in findings]
     commit_rows(root, PLAN_AUDITS, rows, all_equal({"plan_id": stored.plan_id, "source": source}))
     return findings
 
@@ -123,26 +123,29 @@ def _measured(stored: StoredPlan, first: Address, access: Access, how: Measuring
         for name, row in weights.loads.items()
     }
     keys = Measured("keys", loads["keys"], "keys of every slot")
-    found = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", doubt="--seconds is 0")}
+    measurements = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", doubt="--seconds is 0")}
     if memory:
-        found[MEMORY] = _memory(weights, owners, loads[MEMORY])
+        measurements[MEMORY] = _memory(weights, owners, loads[MEMORY])
     doubt = "memory was measured; live servers do not report dump sizes"
-    found[DUMPED] = replace(found[MEMORY], resource=DUMPED, doubt=doubt)
+    measurements[DUMPED] = replace(measurements[MEMORY], resource=DUMPED, doubt=doubt)
     doubt = "--window measures it" if not window_s else "the servers do not report it"
-    found["cpu_usec"] = Measured("cpu_usec", {}, "not measured", doubt=doubt)
+    measurements["cpu_usec"] = Measured("cpu_usec", {}, "not measured", doubt=doubt)
     if "cpu_usec" in loads:
-        found["cpu_usec"] = Measured("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
+        measurements["cpu_usec"] = Measured("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
     unknown = Measured("", {}, "not measured", doubt="it is not measured at live servers")
-    return [found.get(name) or replace(unknown, resource=name) for name in wanted]
+    return [measurements.get(name) or replace(unknown, resource=name) for name in wanted]
 
 
 def _memory(weights: SlotWeights, owners: Mapping[str, SlotSet], loads: Mapping[str, float]) -> Measured:
     """Return the memory of each master with its standard error."""
     errors = {}
     for node, slots in owners.items():
-        off = next((one.error for one in weights.memory if next(iter(slots)) in one.bytes_by_slot), 0.0)
+        off = next((estimate.error for estimate in weights.memory if next(iter(slots)) in estimate.bytes_by_slot), 0.0)
         if off:
             errors[node] = off * loads[node] / STANDARD_ERRORS
-    measured, keys = sum(one.measured for one in weights.memory), sum(one.keys for one in weights.memory)
+    measured, keys = (
+        sum(estimate.measured for estimate in weights.memory),
+        sum(estimate.keys for estimate in weights.memory),
+    )
     basis = f"MEMORY USAGE of {measured:,} of {keys:,} keys" if weights.memory else "memory-bytes of SLOT-STATS"
     return Measured(MEMORY, loads, basis, errors)

@@ -42,10 +42,10 @@ def requests_of(request: PlanningOptions, parse: Callable[[Sequence[str]], Plann
             raise InputError(f"--{name.replace('_', '-')}: set it per cluster, in the manifest")
     asked = fleet_manifest.requests_of(request, request.manifest or "", parse, SHARED, fleet_manifest.PLAN)
     return [
-        replace(one, snapshot=tuple(f"{name}-{one.cluster}" for name in request.snapshot))
-        if one.snapshot is request.snapshot
-        else one
-        for one in asked
+        replace(entry, snapshot=tuple(f"{name}-{entry.cluster}" for name in request.snapshot))
+        if entry.snapshot is request.snapshot
+        else entry
+        for entry in asked
     ]
 
 
@@ -113,7 +113,9 @@ def _plan(request: PlanningOptions, now_ms: int) -> PlannedCluster:
 def exit_code(report: FleetPlansReport, *, if_needed: bool) -> int:
     """The exit code of a job: a cluster without a plan counts first, then limits that contradict each other, then a needed plan."""
     clusters = report.clusters
-    code = code_of_all([one.failure for one in clusters], is_partial=any(one.is_partial for one in clusters))
-    if code == 0 and any(one.has_conflict for one in clusters):
+    code = code_of_all(
+        [planned.failure for planned in clusters], is_partial=any(planned.is_partial for planned in clusters)
+    )
+    if code == 0 and any(planned.has_conflict for planned in clusters):
         return IMPOSSIBLE
-    return NEW_PLAN if code == 0 and if_needed and any(one.moved_slots for one in clusters) else code
+    return NEW_PLAN if code == 0 and if_needed and any(planned.moved_slots for planned in clusters) else code

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 def foreign_load(weights: Weights) -> list[Caveat]:
     """Keys on nodes that do not own their slots."""
     keys = weights.foreign_keys
-    words = f"{keys} keys on nodes that do not own their slots are not counted"
-    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
+    message = f"{keys} keys on nodes that do not own their slots are not counted"
+    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, message)] if keys else []
 
 
 def estimated_load(resources: Sequence[str]) -> list[Caveat]:
     """Operations that are estimated, not counted."""
-    words = (
+    message = (
         f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps (a lower limit with lfu-decay-time above 1); "
         "MONITOR logs have exact counts"
     )
-    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
+    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, message)] if OPS_ESTIMATED in resources else []
 
 
 def memory_basis(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
@@ -62,31 +62,31 @@ def unchecked_capacity(
 def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[PlannedNode]) -> list[Caveat]:
     """Masters that are gone and hold nothing, and windows of slots that moved meanwhile."""
     known = {node.id for node in nodes}
-    found = [
+    caveats = [
         Caveat(Severity.WARNING, Code.GONE, f"master {node.id} holds no slots and is failed or unknown: left out")
         for node in topology.masters()
         if node.id not in known
     ]
     restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
     if restarted:
-        words = f"windows of {len(restarted)} slots that moved, or lost their counters, between polls are left out"
-        found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
-    return found
+        message = f"windows of {len(restarted)} slots that moved, or lost their counters, between polls are left out"
+        caveats.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, message))
+    return caveats
 
 
 def memory_limit_caveats(limits: MemoryLimits) -> list[Caveat]:
     """Capacities that come from maxmemory, and masters without one because they evict keys."""
-    found = []
+    caveats = []
     if limits.capacity:
-        words = (
+        message = (
             f"capacity of memory: {HEADROOM:.0%} of the maxmemory of {plural(len(limits.capacity), 'master')}, less the overhead of the "
             "server; --placement overrides it"
         )
-        found.append(Caveat.note(Code.CAPACITY_OF_SERVERS, words, "memory_bytes"))
+        caveats.append(Caveat.note(Code.CAPACITY_OF_SERVERS, message, "memory_bytes"))
     for policy, count in sorted(Counter(limits.evicting.values()).items()):
-        words = (
+        message = (
             f"{plural(count, 'master')} at maxmemory evict{'s' if count == 1 else ''} keys ({policy}): no capacity is kept there, and "
             "slots that arrive evict other keys"
         )
-        found.append(Caveat.warning(Code.EVICTION, words, "memory_bytes"))
-    return found
+        caveats.append(Caveat.warning(Code.EVICTION, message, "memory_bytes"))
+    return caveats

@@ -224,8 +224,8 @@ def _activity(request: PlanningOptions, topology: Topology) -> Activity | None:
 
 def named_resources(goal: GoalOptions) -> list[str]:
     """Return the resources that ``--resources`` names, in full."""
-    words = [word for entry in goal.resources for word in entry.split(",") if word]
-    return list(dict.fromkeys(SHORT.get(word, word) for word in words))
+    names = [word for entry in goal.resources for word in entry.split(",") if word]
+    return list(dict.fromkeys(SHORT.get(word, word) for word in names))
 
 
 def _resources(
@@ -244,10 +244,10 @@ def _resources(
     sized = [name for name in SIZES if name in loads and not (vague and name == "memory_bytes")][:1]
     acting = [name for name in ACTIVITIES if any(loads.get(name, ()))][:1]
     counted = ["keys"] if "keys" in loads else []
-    found = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
-    if not found:
+    resources = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
+    if not resources:
         raise InputError("no weights: name a snapshot, SLOT-STATS polls or MONITOR logs")
-    return found
+    return resources
 
 
 def _cost(goal: GoalOptions, resources: Sequence[str]) -> str:
@@ -274,8 +274,10 @@ def read_goals(
     loose = "keys" in resources and "keys" not in {*own, *capped} and any(name in resources for name in SIZES)
     if loose:
         tolerance["keys"] = max(tolerance["keys"], KEYS_TOLERANCE)
-    said = {name: one.soft for name, one in placement.goals.items() if one.soft is not None}
-    soft = [name for name in resources if said.get(name, loose and name == "keys")]
+    soft_by_name = {
+        name: resource_goal.soft for name, resource_goal in placement.goals.items() if resource_goal.soft is not None
+    }
+    soft = [name for name in resources if soft_by_name.get(name, loose and name == "keys")]
     soft.sort(key=lambda name: placement.goals[name].priority if name in placement.goals else 0)
     if goal.soft:
         soft = [SHORT.get(word, word) for entry in goal.soft for word in entry.split(",") if word not in ("", "none")]
@@ -288,7 +290,11 @@ def read_goals(
 def _tolerances(goal: GoalOptions, placement: Placement) -> tuple[float | None, dict[str, tuple[str, float]]]:
     """The tolerance of all resources, and those of single ones with the word of the command line (empty for the file's)."""
     general = None
-    own = {name: ("", one.tolerance) for name, one in placement.goals.items() if one.tolerance is not None}
+    own = {
+        name: ("", resource_goal.tolerance)
+        for name, resource_goal in placement.goals.items()
+        if resource_goal.tolerance is not None
+    }
     for word in (part for entry in goal.tolerance for part in entry.split(",") if part):
         name, _, value = word.rpartition("=")
         if name:
@@ -360,8 +366,8 @@ def _fit_tolerance(
             + (f", or measure more: {longer}" if longer else "")
         )
     tolerance["memory_bytes"] = fits
-    words = f"tolerance of memory raised from {asked:.1%} to {fits:.1%}: {known}" + (f"; {longer}" if longer else "")
-    return [Caveat.warning(Code.TOLERANCE_RAISED, words, "memory_bytes")]
+    message = f"tolerance of memory raised from {asked:.1%} to {fits:.1%}: {known}" + (f"; {longer}" if longer else "")
+    return [Caveat.warning(Code.TOLERANCE_RAISED, message, "memory_bytes")]
 
 
 def _round_up(share: float) -> float:

@@ -115,8 +115,8 @@ def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool =
 def _nodes_listed_by(first: Address, access: Access) -> set[str]:
     """Ids of the nodes that *first* lists."""
     try:
-        told = access.ask(first, "CLUSTER", "NODES")
-        return {node.id for node in read_nodes(told if isinstance(told, bytes) else b"", source=str(first)).nodes}
+        reply = access.ask(first, "CLUSTER", "NODES")
+        return {node.id for node in read_nodes(reply if isinstance(reply, bytes) else b"", source=str(first)).nodes}
     except LinkError as error:
         raise InputError(f"{first}: {error}") from error
     except DecodeError as error:
@@ -128,16 +128,16 @@ def memory_caveats(weights: SlotWeights) -> list[Caveat]:
     estimates, counted = weights.memory, weights.counted_masters
     mixed = []
     if estimates and counted:
-        words = (
+        message = (
             f"memory comes from SLOT-STATS for {plural(counted, 'master')} and from MEMORY USAGE for {plural(len(estimates), 'master')}: "
             "the two count differently, which makes masters look more uneven or less"
         )
-        mixed = [Caveat.warning(Code.MEMORY_MIXED, words, "memory_bytes")]
-    if not estimates or all(one.measured >= one.keys for one in estimates):
+        mixed = [Caveat.warning(Code.MEMORY_MIXED, message, "memory_bytes")]
+    if not estimates or all(estimate.measured >= estimate.keys for estimate in estimates):
         return mixed
-    measured, keys = sum(one.measured for one in estimates), sum(one.keys for one in estimates)
-    words = (
-        f"memory was sampled ({measured:,} of {keys:,} keys); error per master up to ±{max(one.error for one in estimates):.1%} (95%)"
+    measured, keys = sum(estimate.measured for estimate in estimates), sum(estimate.keys for estimate in estimates)
+    message = (
+        f"memory was sampled ({measured:,} of {keys:,} keys); error per master up to ±{max(estimate.error for estimate in estimates):.1%} (95%)"
         + ("; shares of masters are corrected by used_memory_dataset" if weights.fitted else "")
     )
-    return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, words)]
+    return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, message)]

@@ -63,28 +63,26 @@ def make_plan(
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
-        found = defragment(problem) if join_ranges else planner.make_plan(problem)
+        made = defragment(problem) if join_ranges else planner.make_plan(problem)
     with progress("ordering the moves"):
-        rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(found.owners_after)))
-        found, batches = _ordered(problem, found, rooms)
+        rooms = _rooms(scaled, rehost(scaled, targets, scaled.places(made.owners_after)))
+        made, batches = _ordered(problem, made, rooms)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
-    document = write_document(problem, found, batches, nodes, unread)
-    slots = slot_rows(problem, found)
+    document = write_document(problem, made, batches, nodes, unread)
+    slots = slot_rows(problem, made)
     state = hash_state(problem.owners, epochs)
     plan_id = identify(document + state, slots)
-    stored = StoredPlan(
-        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, created_at_ms, unread
-    )
+    stored = StoredPlan(plan_id, snapshot_id, problem, made, tuple(batches), tuple(nodes), state, created_at_ms, unread)
     return MadePlan(stored, scaled, document, slots, targets)
 
 
-def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room]) -> tuple[Plan, list[Batch]]:
+def _ordered(problem: Problem, made: Plan, rooms: Mapping[str, Room]) -> tuple[Plan, list[Batch]]:
     """Return the plan without moves that no target ever has room for, and its batches."""
     while True:
-        order = order_moves(found.moves, rooms)
+        order = order_moves(made.moves, rooms)
         if not order.left:
-            return found, order.batches
-        found = hold_back(problem, found, {move.slot for move in order.left})
+            return made, order.batches
+        made = hold_back(problem, made, {move.slot for move in order.left})
 
 
 def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:

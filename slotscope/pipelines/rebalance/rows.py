@@ -46,11 +46,11 @@ class Outcome:
         return bool(self.made.stored.unread)
 
 
-def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
+def store_plan(root: str, prepared: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
     """Make the plan for the inputs *found* and write its tables; the same plan keeps the time of its first run."""
-    inputs = found.inputs
+    inputs = prepared.inputs
     made = make_plan(
-        found.problem, found.nodes, snapshot_id=inputs.snapshot_id,
+        prepared.problem, prepared.nodes, snapshot_id=inputs.snapshot_id,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         unread=inputs.unread,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     inputs.write(root)
     heavy_slots = {heavy.slot for heavy in made.stored.plan.heavy}
     parts = measured_parts(inputs.parts, heavy_slots) or heavy_parts(root, inputs.snapshot_id, heavy_slots)
-    warnings = [*find_partial(inputs.unread), *found.warnings]
+    warnings = [*find_partial(inputs.unread), *prepared.warnings]
     write_plan(
         root, made, parts=parts, bad_records=inputs.unread.whole.bad_records, warnings=warnings,
         memory_error=inputs.memory_error,
@@ -224,8 +224,10 @@ def _part(row: Row) -> Row:
 
 def measured_parts(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[Row]]:
     """Return the hash tags and keys of *slots* among the measured keys of live servers."""
-    found = parts_of_slots(parts, slots) if slots else {}
-    return {slot: [{**part._asdict(), "serialized_bytes": None} for part in some] for slot, some in found.items()}
+    parts_by_slot = parts_of_slots(parts, slots) if slots else {}
+    return {
+        slot: [{**part._asdict(), "serialized_bytes": None} for part in some] for slot, some in parts_by_slot.items()
+    }
 
 
 def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]:
@@ -248,7 +250,11 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
             weight = part.get(name)
             share = min(weight / load, 1.0) if weight is not None and load else None
             pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
-            texts = {f"{one}_text": key_text(part[one]) for one in ("hash_tag", "key") if part.get(one) is not None}
+            texts = {
+                f"{column}_text": key_text(part[column])
+                for column in ("hash_tag", "key")
+                if part.get(column) is not None
+            }
             size = part["memory_bytes"] if name == "memory_bytes" or part["serialized_bytes"] is None else part["serialized_bytes"]  # fmt: skip
             row = {"hash_tag": part["hash_tag"], "key": part["key"], "keys": part["keys"], "bytes": size}
             rows.append({**head, **row, **texts, "rank": rank, "share": share, "part_pieces": pieces})
