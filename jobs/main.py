@@ -227,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str], *, debug: bool = False) -> int:
-    """Run the command *words* in this process, so that several share one Spark session; return its exit code."""
+    """Run the command *arguments* in this process, so that several share one Spark session; return its exit code."""
     flags = ["--debug"] if debug and "--debug" not in arguments else []
     return cli.run(program(), [*arguments, *flags])
 

@@ -49,7 +49,7 @@ def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
         raise InputError(f"{root}: the slots of plan {row['plan_id']} are not complete")
     return read_document(
         row["document"],
-        [SlotRow(one["slot"], one["owner"], one["planned_owner"], one["loads"]) for one in slots],
+        [SlotRow(slot["slot"], slot["owner"], slot["planned_owner"], slot["loads"]) for slot in slots],
         plan_id=row["plan_id"],
         snapshot_id=row["snapshot_id"],
         state_hash=row["state_hash"],

@@ -105,9 +105,9 @@ class Cell(NamedTuple):
         return self.value not in (None, "") or bool(self.words or self.note)
 
 
-def estimated(value: int | None, error: int, words: Callable[[int], str]) -> Cell:
+def estimated(value: int | None, error: int, format_number: Callable[[int], str]) -> Cell:
     """Return a figure that is at most *error* too low, such as ``60 +≤ 5``."""
-    return Cell(value, note=f"+≤ {words(error)}" if error and value is not None else "")
+    return Cell(value, note=f"+≤ {format_number(error)}" if error and value is not None else "")
 
 
 class Column(NamedTuple):
@@ -132,13 +132,13 @@ class Column(NamedTuple):
         return value if isinstance(value, Cell) else Cell(value)
 
 
-def share_columns(rows: Sequence[Any], figure: str, words: str) -> list[Column]:
+def share_columns(rows: Sequence[Any], figure: str, noun: str) -> list[Column]:
     """Return the share of each of *rows* in the sum of *figure*, as a number and as a bar."""
-    values = [getattr(one, figure) for one in rows]
+    values = [getattr(row, figure) for row in rows]
     whole, peak = sum(values) or 1, max(values, default=0) or 1
     return [
-        Column(f"Share of {words}", Format.SHARE, lambda one: getattr(one, figure) / whole),
-        Column(f"of {words}", Format.BAR, lambda one: Bar(getattr(one, figure) / peak)),
+        Column(f"Share of {noun}", Format.SHARE, lambda row: getattr(row, figure) / whole),
+        Column(f"of {noun}", Format.BAR, lambda row: Bar(getattr(row, figure) / peak)),
     ]
 
 
@@ -230,9 +230,10 @@ class Section:
         if self.on not in (Place.EVERYWHERE, place):
             return []
         return [
-            one
-            for one in self.blocks
-            if one.on in (Place.EVERYWHERE, place) and not (isinstance(one, Table | Facts | Commands) and not one.rows)
+            block
+            for block in self.blocks
+            if block.on in (Place.EVERYWHERE, place)
+            and not (isinstance(block, Table | Facts | Commands) and not block.rows)
         ]
 
 
@@ -252,15 +253,15 @@ class Graded(Protocol):
         """Its sentence."""
 
 
-def count_by_severity(found: Iterable[Graded]) -> dict[str, int]:
-    """Return the number of *found* by severity, gravest first."""
-    counts = Counter(str(one.severity) for one in found)
+def count_by_severity(entries: Iterable[Graded]) -> dict[str, int]:
+    """Return the number of *entries* by severity, gravest first."""
+    counts = Counter(str(entry.severity) for entry in entries)
     return {severity.value: counts[severity] for severity in Severity if counts[severity]}
 
 
-def gravest_first(found: Iterable[Graded]) -> list[Graded]:
-    """Return *found* by severity."""
-    return sorted(found, key=lambda one: list(Severity).index(Severity(one.severity)))
+def gravest_first(entries: Iterable[Graded]) -> list[Graded]:
+    """Return *entries* by severity."""
+    return sorted(entries, key=lambda entry: list(Severity).index(Severity(entry.severity)))
 
 
 class Tile(NamedTuple):
@@ -322,7 +323,7 @@ def how_to_read(*sentences: str) -> Section:
     return Section(
         "reading",
         "How to read this",
-        [Sentence(words, is_quiet=False) for words in sentences],
+        [Sentence(sentence, is_quiet=False) for sentence in sentences],
         on=Place.PAGE,
         is_folded=True,
     )

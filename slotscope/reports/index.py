@@ -55,7 +55,7 @@ class Card:
 
 def shelve(folder: str, card: Card, page: str) -> None:
     """Write *page* and its *card* into *folder*, link it with the pages about its snapshot, and make the list anew."""
-    cards = [one for one in read_cards(folder) if one.file != card.file] + [card]
+    cards = [entry for entry in read_cards(folder) if entry.file != card.file] + [card]
     write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
     write_text(_card_path(folder, card.file), json.dumps(asdict(card)))
     for other in related(card, cards):
@@ -68,13 +68,13 @@ def shelve(folder: str, card: Card, page: str) -> None:
 
 def related(card: Card, cards: Sequence[Card]) -> list[Card]:
     """Return the pages of other kinds about a snapshot of *card*, those of snapshots first, then the newest."""
-    near = [one for one in cards if one.kind != card.kind and set(one.about) & set(card.about)]
-    return sorted(near, key=lambda one: (one.kind != SNAPSHOT, -one.written_ms, one.file))[:RELATED_MAX]
+    near = [other for other in cards if other.kind != card.kind and set(other.about) & set(card.about)]
+    return sorted(near, key=lambda other: (other.kind != SNAPSHOT, -other.written_ms, other.file))[:RELATED_MAX]
 
 
 def with_trail(page: str, card: Card, cards: Sequence[Card]) -> str:
     """Return *page* with links to the list of all pages and to those about its snapshot."""
-    links = [(INDEX, "All reports"), *((one.link, one.title) for one in related(card, cards))]
+    links = [(INDEX, "All reports"), *((entry.link, entry.title) for entry in related(card, cards))]
     trail = " · ".join(f'<a href="{escape(link)}">{escape(text.printable(title, 80))}</a>' for link, title in links)
     return _TRAIL.sub(lambda _: f'<!--trail--><p class="trail">{trail}</p>', page, count=1)
 
@@ -88,8 +88,8 @@ def read_cards(folder: str) -> list[Card]:
     pages = {path.rpartition("/")[2] for path in _listed(folder)}
     paths = _listed(f"{folder}/cards")[:CARDS_MAX]
     with ThreadPoolExecutor(READERS) as readers:
-        found = readers.map(_read_card, paths)
-        return [card for card in found if card is not None and card.file in pages]
+        results = readers.map(_read_card, paths)
+        return [card for card in results if card is not None and card.file in pages]
 
 
 def _listed(folder: str) -> list[str]:
@@ -107,18 +107,18 @@ def _read_card(path: str) -> Card | None:
         card = Card(**{field.name: values[field.name] for field in fields(Card)})
     except (DecodeError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    words, numbers = (card.file, card.kind, card.title, card.verdict), (card.written_ms, card.of_ms or 0)
-    sound = all(isinstance(one, str) for one in words) and all(isinstance(one, int) for one in numbers)
+    texts, numbers = (card.file, card.kind, card.title, card.verdict), (card.written_ms, card.of_ms or 0)
+    sound = all(isinstance(value, str) for value in texts) and all(isinstance(value, int) for value in numbers)
     return card if sound else None
 
 
 def render_index(cards: Sequence[Card]) -> str:
     """Return the list of all pages as a page: that of the fleet first, then the newest."""
-    newest = sorted(cards, key=lambda one: (one.kind != FLEET, -one.written_ms, one.file))
-    counts = Counter(one.kind for one in newest)
+    newest = sorted(cards, key=lambda card: (card.kind != FLEET, -card.written_ms, card.file))
+    counts = Counter(card.kind for card in newest)
     about = ", ".join(f"{text.count(number)} {kind}" for kind, number in counts.items())
     columns = [
-        Column("Page", of=lambda one: Cell(None, text.printable(one.title, 80), link=one.link)),
+        Column("Page", of=lambda card: Cell(None, text.printable(card.title, 80), link=card.link)),
         Column("Kind", of="kind"),
         Column("Verdict", Format.LONG, "verdict"),
         Column("Data from", Format.MOMENT, "of_ms"),

@@ -46,11 +46,11 @@ class Ink:
         """Whether the console cannot show more than ASCII."""
         return self.console.options.ascii_only
 
-    def words(self, words: str, style: str = "") -> Text:
+    def words(self, text: str, style: str = "") -> Text:
         """Return words of our own, made safe."""
         if self.ascii_only:
-            words = words.translate(_ASCII)
-        return Text(printable(words, ascii_only=self.ascii_only), style=style)
+            text = text.translate(_ASCII)
+        return Text(printable(text, ascii_only=self.ascii_only), style=style)
 
     def key(self, key: bytes, limit: int, style: str = "") -> Text:
         """Return the name of a key, made safe, in at most *limit* cells; a character may take two."""
@@ -76,14 +76,14 @@ class Ink:
         full, rest = divmod(eighths, 8)
         return Text("█" * full + (_EIGHTHS[rest] if rest else ""), style=style)
 
-    def title(self, words: str, quiet: str = "", alarm: str = "") -> None:
+    def title(self, text: str, quiet: str = "", alarm: str = "") -> None:
         """Write the first line of a report."""
-        line = self.words("Slotscope", "bold").append_text(self.words(f" · {words}"))
+        line = self.words("Slotscope", "bold").append_text(self.words(f" · {text}"))
         self.line(line.append_text(self.words(quiet, "dim")).append_text(self.words(alarm, "bold red")))
 
-    def heading(self, words: str, about: str = "") -> None:
+    def heading(self, text: str, about: str = "") -> None:
         """Write an empty line and a heading, with quiet words after it."""
-        line = self.words(words, "bold")
+        line = self.words(text, "bold")
         if about:
             line.append_text(self.words("  " + about, "dim"))
         self.console.print()
@@ -97,33 +97,33 @@ class Ink:
         """Write a command or a path on one line without folding, so that it can be copied."""
         self.console.print(line, highlight=False, soft_wrap=True)
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """Write a quiet line, indented like the rows of a table."""
-        self.line(self.words("  " + words, "dim"))
+        self.line(self.words("  " + text, "dim"))
 
     def rest(self, count: int, shown: int) -> None:
         """Say how many of *count* are not shown, if any."""
         if count > shown:
             self.note(f"and {text_count(count - shown)} more")
 
-    def page(self, words: str, path: str | None) -> None:
-        """Say where the page is that has *words*, if one was written."""
+    def page(self, label: str, path: str | None) -> None:
+        """Say where the page is that *label* names, if one was written."""
         if path is not None:
             self.console.print()
-            self.whole(self.words(f"{words}: ").append_text(self.words(path, "bold")))
+            self.whole(self.words(f"{label}: ").append_text(self.words(path, "bold")))
 
     def flow(self, parts: Sequence[str]) -> None:
         """Write *parts* one after the other, indented; lines break between them only."""
         between = self.words(" · ", "dim")
         line, room = Text("  "), self.console.width
         for at, part in enumerate(parts):
-            words = self.words(part)
-            if at and line.cell_len + between.cell_len + words.cell_len > room:
+            text = self.words(part)
+            if at and line.cell_len + between.cell_len + text.cell_len > room:
                 self.line(line)
                 line = Text("  ")
             elif at:
                 line.append_text(between)
-            line.append_text(words)
+            line.append_text(text)
         self.line(line)
 
     def labelled(self, rows: Sequence[tuple[Text, Text]]) -> None:
@@ -131,8 +131,8 @@ class Ink:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        for label, words in rows:
-            grid.add_row(Text("  ").append_text(label), words)
+        for label, text in rows:
+            grid.add_row(Text("  ").append_text(label), text)
         self.console.print(grid, highlight=False)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -167,11 +167,11 @@ class Ink:
             max([heading.cell_len, *(_made(cell, KEY_LENGTH_MIN).cell_len for cell in column)])
             for heading, column in zip(headings, cells, strict=True)
         ]
-        words = [at for at, right in enumerate(figures) if not right and at not in fitted]
+        text_columns = [at for at, right in enumerate(figures) if not right and at not in fitted]
         for at in fitted:
             widths[at] = max(widths[at], FITTED_MIN)
-        while sum(widths) > room and words:
-            widest = max(words, key=lambda at: widths[at])
+        while sum(widths) > room and text_columns:
+            widest = max(text_columns, key=lambda at: widths[at])
             if widths[widest] <= WORDS_MIN:
                 break
             widths[widest] -= 1

@@ -53,11 +53,11 @@ def read(root: str, table: Table, **query: Any) -> list[Row]:
 
 def grouped(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[Any, list[Mapping[str, Any]]]:
     """Group *rows* by their values in *columns* (a tuple for several), in their order."""
-    found: dict[Any, list[Mapping[str, Any]]] = {}
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         key = row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)
-        found.setdefault(key, []).append(row)
-    return found
+        groups.setdefault(key, []).append(row)
+    return groups
 
 
 def print_records(records: Any, lines: Callable[[], Iterable[str]], *, as_json: bool, stream: TextIO) -> None:
@@ -81,21 +81,21 @@ def json_text(records: Any) -> str:
 def json_value(value: Any) -> Any:
     """*value* as JSON has it.  Fields in bytes are texts as reports show them, with the bytes themselves in a field ``NAME_base64``."""
     if is_dataclass(value) and not isinstance(value, type):
-        return json_value({one.name: getattr(value, one.name) for one in fields(value)})
+        return json_value({field.name: getattr(value, field.name) for field in fields(value)})
     if hasattr(value, "_asdict"):
         return json_value(value._asdict())
     if isinstance(value, Row):
         return json_value(vars(value))
     if isinstance(value, Mapping):
-        found = {}
-        for key, one in value.items():
+        members = {}
+        for key, member in value.items():
             name = " ".join(map(str, key)) if isinstance(key, tuple) else str(json_value(key))
-            found[name] = json_value(one)
-            if isinstance(one, bytes | bytearray):
-                found[f"{name}_base64"] = b64encode(one).decode("ascii")
-        return found
+            members[name] = json_value(member)
+            if isinstance(member, bytes | bytearray):
+                members[f"{name}_base64"] = b64encode(member).decode("ascii")
+        return members
     if isinstance(value, list | tuple | set | frozenset):
-        return [json_value(one) for one in value]
+        return [json_value(item) for item in value]
     if isinstance(value, bytes | bytearray):
         return shown(bytes(value), NAME_LENGTH_MAX)
     if isinstance(value, Enum):
@@ -123,8 +123,10 @@ def summaries(root: str, names: Sequence[str]) -> list[dict[str, Any]]:
     if not names or not exists(root, RUNS):
         return []
     where = any_of("snapshot_id", names)
-    found = read_rows(root, RUNS, columns=RUN_COLUMNS, where=where, order_by="started_at", state=str(State.COMPLETE))
-    return [_summary(row) for row in found]
+    complete_runs = read_rows(
+        root, RUNS, columns=RUN_COLUMNS, where=where, order_by="started_at", state=str(State.COMPLETE)
+    )
+    return [_summary(row) for row in complete_runs]
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:

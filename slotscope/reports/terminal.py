@@ -76,22 +76,25 @@ def _print_warnings(document: Document, ink: Ink) -> None:
         ink.line(ink.words(f"▲ {left_out}", "yellow"))
 
 
-def print_counts(ink: Ink, found: Iterable[Graded], more: str = "") -> None:
-    """Print the number of *found*, at least one, by severity, and *more*."""
-    counts = count_by_severity(found)
-    words = ", ".join(text.plural(number, severity) for severity, number in counts.items())
-    ink.line(ink.words(f"▲ {words}{more}", SEVERITY_STYLES[next(iter(counts))]))
+def print_counts(ink: Ink, entries: Iterable[Graded], more: str = "") -> None:
+    """Print the number of *entries*, at least one, by severity, and *more*."""
+    counts = count_by_severity(entries)
+    counts_text = ", ".join(text.plural(number, severity) for severity, number in counts.items())
+    ink.line(ink.words(f"▲ {counts_text}{more}", SEVERITY_STYLES[next(iter(counts))]))
 
 
-def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int, shown: int) -> None:
-    """Print the first *shown* of *found* (severity, words), and the number of the rest."""
+def print_graded(ink: Ink, entries: Sequence[tuple[str, str]], length_max: int, shown: int) -> None:
+    """Print the first *shown* of *entries* (severity, message), and the number of the rest."""
     ink.labelled(
         [
-            (ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")), ink.words(text.printable(words, length_max)))
-            for severity, words in found[:shown]
+            (
+                ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")),
+                ink.words(text.printable(message, length_max)),
+            )
+            for severity, message in entries[:shown]
         ]
     )
-    ink.rest(len(found), shown)
+    ink.rest(len(entries), shown)
 
 
 def _print_section(section: Section, ink: Ink) -> None:
@@ -121,17 +124,17 @@ def _print_section(section: Section, ink: Ink) -> None:
 def _print_facts(block: Facts, ink: Ink) -> None:
     rows = block.rows[:FACTS_SHOWN]
     if block.is_tiled:
-        ink.flow([f"{name} {words}" for name, words in rows])
+        ink.flow([f"{name} {value}" for name, value in rows])
         return
     ink.labelled(
-        [(ink.words(text.printable(name, NAME_MAX), "dim"), ink.words(text.printable(words))) for name, words in rows]
+        [(ink.words(text.printable(name, NAME_MAX), "dim"), ink.words(text.printable(value))) for name, value in rows]
     )
     ink.rest(len(block.rows), len(rows))
 
 
 def _print_table(table: Table, ink: Ink) -> None:
     rows = [*table.rows[: table.on_terminal], *([table.foot] if table.foot else [])]
-    columns = [one for one in table.shown_columns(Place.PAGE, table.on_terminal) if one[1].how is not Format.LONG]
+    columns = [entry for entry in table.shown_columns(Place.PAGE, table.on_terminal) if entry[1].how is not Format.LONG]
     shown = table.cells(rows, columns)
     if shown:
         headings = [f"{FIGURES if column.how.is_number else ''}{column.heading}" for column, _ in shown[0]]
@@ -147,8 +150,8 @@ def _cell(cell: Cell, column: Column, ink: Ink) -> InkCell:
         return ink.bar(cell.value.end - cell.value.start, width)
     if column.how in (Format.KEY, Format.TAG) and isinstance(cell.value, bytes):
         return partial(_name, cell, column.how, style, ink)
-    words = cell.words or ("" if cell.value == "" else written(cell.value, column.how))
-    return ink.words(f"{'  ' * cell.depth}{words}{f' {cell.note}' if cell.note else ''}", style)
+    shown_text = cell.words or ("" if cell.value == "" else written(cell.value, column.how))
+    return ink.words(f"{'  ' * cell.depth}{shown_text}{f' {cell.note}' if cell.note else ''}", style)
 
 
 def _name(cell: Cell, how: Format, style: str, ink: Ink, room: int) -> Text:

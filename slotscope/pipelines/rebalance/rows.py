@@ -47,7 +47,7 @@ class Outcome:
 
 
 def store_plan(root: str, prepared: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
-    """Make the plan for the inputs *found* and write its tables; the same plan keeps the time of its first run."""
+    """Make the plan for the *prepared* inputs and write its tables; the same plan keeps the time of its first run."""
     inputs = prepared.inputs
     made = make_plan(
         prepared.problem, prepared.nodes, snapshot_id=inputs.snapshot_id,

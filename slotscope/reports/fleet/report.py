@@ -79,21 +79,24 @@ class FleetReport:
         if not self.clusters:
             return "No cluster has a finished or a failed run."
         counts = (
-            (sum(bool(one.open_incidents) for one in self.clusters), "with open incidents"),
-            (sum(bool(one.failed) for one in self.clusters), "with a failed last run"),
-            (sum(one.is_partial for one in self.clusters), "read in part"),
-            (sum((one.skew or 0) > UNEVEN for one in self.clusters), f"with a master above {UNEVEN}× the mean"),
-            (sum(is_old(one.taken_at_ms, self.now_ms) for one in self.clusters), "with dumps older than two days"),
+            (sum(bool(cluster.open_incidents) for cluster in self.clusters), "with open incidents"),
+            (sum(bool(cluster.failed) for cluster in self.clusters), "with a failed last run"),
+            (sum(cluster.is_partial for cluster in self.clusters), "read in part"),
+            (sum((cluster.skew or 0) > UNEVEN for cluster in self.clusters), f"with a master above {UNEVEN}× the mean"),
+            (
+                sum(is_old(cluster.taken_at_ms, self.now_ms) for cluster in self.clusters),
+                "with dumps older than two days",
+            ),
         )
-        told = [f"{text.count(number)} {words}" for number, words in counts if number]
+        problems = [f"{text.count(number)} {problem}" for number, problem in counts if number]
         whole = text.plural(len(self.clusters), "cluster")
-        worst = max(self.clusters, key=lambda one: one.skew or 0)
+        worst = max(self.clusters, key=lambda cluster: cluster.skew or 0)
         uneven = (
             ""
             if worst.skew is None
             else f"; the most uneven is {text.printable(worst.cluster, 60)} with {worst.skew:.2f}× the mean {worst.skew_by}"
         )
-        return f"{whole}: {', '.join(told) or 'no trouble'}{uneven}."
+        return f"{whole}: {', '.join(problems) or 'no trouble'}{uneven}."
 
 
 def is_old(at_ms: int | None, now_ms: int) -> bool:
@@ -101,26 +104,26 @@ def is_old(at_ms: int | None, now_ms: int) -> bool:
     return at_ms is not None and now_ms - at_ms > OLD_MS
 
 
-def rank(one: ClusterState) -> tuple[bool | float | str, ...]:
+def rank(state: ClusterState) -> tuple[bool | float | str, ...]:
     """What puts worse clusters before others: open incidents, a failed last run, what was read in part, then skew, then age."""
     return (
-        -one.open_incidents, not one.failed, not one.is_partial, -(one.skew or 0), one.taken_at_ms or 0, one.cluster,
+        -state.open_incidents, not state.failed, not state.is_partial, -(state.skew or 0), state.taken_at_ms or 0, state.cluster,
     )  # fmt: skip
 
 
-def troubles(one: ClusterState, now_ms: int) -> list[str]:
+def troubles(state: ClusterState, now_ms: int) -> list[str]:
     """What is wrong with a cluster, a few words each."""
     return [
-        *([f"{text.count(one.open_incidents)} open: {one.open_summary}"] if one.open_incidents else []),
+        *([f"{text.count(state.open_incidents)} open: {state.open_summary}"] if state.open_incidents else []),
         *(
             f"{failed.job} failed {text.duration(age_s(failed.ended_at_ms, now_ms))} ago: {failed.reason}"
-            for failed in one.failed
+            for failed in state.failed
         ),
-        *(["read in part"] if one.is_partial else []),
-        *([f"fullest master {one.skew:.2f}× the mean {one.skew_by}"] if one.skew and one.skew > UNEVEN else []),
+        *(["read in part"] if state.is_partial else []),
+        *([f"fullest master {state.skew:.2f}× the mean {state.skew_by}"] if state.skew and state.skew > UNEVEN else []),
         *(
-            [f"dumps are {text.duration(age_s(one.taken_at_ms, now_ms))} old"]
-            if is_old(one.taken_at_ms, now_ms)
+            [f"dumps are {text.duration(age_s(state.taken_at_ms, now_ms))} old"]
+            if is_old(state.taken_at_ms, now_ms)
             else []
         ),
     ]
@@ -142,8 +145,8 @@ CLUSTERS_ON_TERMINAL: Final = 100
 
 def to_document(report: FleetReport) -> Document:
     """Return *report* as a document."""
-    troubled = {one.cluster: troubles(one, report.now_ms) for one in report.clusters}
-    problems = [(cluster, words) for cluster, found in troubled.items() for words in found]
+    troubled = {state.cluster: troubles(state, report.now_ms) for state in report.clusters}
+    problems = [(cluster, trouble) for cluster, items in troubled.items() for trouble in items]
     table = Table(
         "cluster-table", "Worst first: open incidents, failed runs, partial input, skew, age", _columns(report), report.clusters,
         "slotscope fleet --json", on_page=CLUSTERS_ON_PAGE, on_terminal=CLUSTERS_ON_TERMINAL,
@@ -175,40 +178,45 @@ def to_document(report: FleetReport) -> Document:
                 len(report.clusters),
                 note=f"{text.count(sum(map(bool, troubled.values())))} with problems",
             ),
-            Tile("total-open", "Open incidents", sum(one.open_incidents for one in report.clusters)),
-            Tile("total-keys", "Keys", sum(one.keys or 0 for one in report.clusters), note="newest snapshots"),
+            Tile("total-open", "Open incidents", sum(state.open_incidents for state in report.clusters)),
+            Tile("total-keys", "Keys", sum(state.keys or 0 for state in report.clusters), note="newest snapshots"),
         ],
     )
 
 
 def _columns(report: FleetReport) -> list[Column]:
-    def age(one: ClusterState, kind: str) -> Cell:
-        name, at_ms = (one.snapshot, one.taken_at_ms) if kind == "snapshot" else (one.history, one.recorded_until_ms)
-        words = "time unknown" if name is not None and at_ms is None else ""
-        return Cell(age_s(at_ms, report.now_ms), words, link=report.pages.get(f"{kind} {name}", ""))
+    def age(state: ClusterState, kind: str) -> Cell:
+        name, at_ms = (
+            (state.snapshot, state.taken_at_ms) if kind == "snapshot" else (state.history, state.recorded_until_ms)
+        )
+        note = "time unknown" if name is not None and at_ms is None else ""
+        return Cell(age_s(at_ms, report.now_ms), note, link=report.pages.get(f"{kind} {name}", ""))
 
-    def last_incident(one: ClusterState) -> Cell:
-        return Cell(age_s(one.last_incident_ms, report.now_ms), link=report.pages.get(f"history {one.history}", ""))
+    def last_incident(state: ClusterState) -> Cell:
+        return Cell(age_s(state.last_incident_ms, report.now_ms), link=report.pages.get(f"history {state.history}", ""))
 
     return [
-        Column("Cluster", Format.KEY, lambda one: one.cluster.encode("utf-8", "surrogateescape")),
-        Column("Problems", Format.LONG, lambda one: Cell(None, "\n".join(troubles(one, report.now_ms)) or "none")),
+        Column("Cluster", Format.KEY, lambda state: state.cluster.encode("utf-8", "surrogateescape")),
+        Column("Problems", Format.LONG, lambda state: Cell(None, "\n".join(troubles(state, report.now_ms)) or "none")),
         Column("Max/mean", Format.RATIO, "skew"),
         Column("Masters", Format.COUNT, "masters", on=Place.TERMINAL),
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "size_bytes"),
-        Column("Dump", Format.DURATION, lambda one: age(one, "snapshot")),
-        Column("Bus", Format.DURATION, lambda one: age(one, "history")),
+        Column("Dump", Format.DURATION, lambda state: age(state, "snapshot")),
+        Column("Bus", Format.DURATION, lambda state: age(state, "history")),
         Column(
             "Open",
             Format.COUNT,
-            lambda one: Cell(
-                None if one.history is None else one.open_incidents, style="alarm" if one.open_incidents else ""
+            lambda state: Cell(
+                None if state.history is None else state.open_incidents, style="alarm" if state.open_incidents else ""
             ),
         ),
         Column(
-            "Incidents", Format.COUNT, lambda one: None if one.history is None else one.incidents, on=Place.TERMINAL
+            "Incidents",
+            Format.COUNT,
+            lambda state: None if state.history is None else state.incidents,
+            on=Place.TERMINAL,
         ),
-        Column(f"{DAYS} days", Format.TEXT, lambda one: sparkline(one.per_day) or None, on=Place.PAGE),
+        Column(f"{DAYS} days", Format.TEXT, lambda state: sparkline(state.per_day) or None, on=Place.PAGE),
         Column("Last incident", Format.DURATION, last_incident, on=Place.PAGE),
     ]

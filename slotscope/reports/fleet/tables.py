@@ -98,10 +98,10 @@ def _by_name(root: str, question: str, table: Any, names: list[str]) -> dict[str
 
 def _load(row: dict[str, Any]) -> dict[str, Any]:
     known = {name: row[name] for name in (*_WEIGHTS, "masters") if name in row}
-    for name, words in _WEIGHTS.items():
+    for name, label in _WEIGHTS.items():
         if row.get(f"owned_{name}"):
             skew = row[f"most_{name}"] * row["masters"] / row[f"owned_{name}"]
-            return {**known, "skew": skew, "skew_by": words}
+            return {**known, "skew": skew, "skew_by": label}
     return known
 
 

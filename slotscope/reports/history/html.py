@@ -41,7 +41,7 @@ def _render(report: HistoryReport, room: Room) -> str:
         "severities": count_by_severity(report.findings),
         "names": names,
         "lanes": draw_lanes(report, names, room),
-        "bars": [incident_bar(one, report) for one in report.incidents[: room.incidents]],
+        "bars": [incident_bar(incident, report) for incident in report.incidents[: room.incidents]],
         "mark_kind": mark_kind,
         "step_id": step_id,
         "steps_shown": room.story_steps,

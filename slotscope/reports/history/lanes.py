@@ -86,38 +86,45 @@ class Drawn(NamedTuple):
 def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
     """The lanes of *report*: nodes that took part in an incident come first, before the others whom an incident put out of service for longest, and who took over."""
     marks: dict[str, list[Mark]] = {}
-    told = report.incidents[: room.incidents]
-    gravest = sorted(told, key=lambda one: -(one.figures.get("outage_ms") or 0))
+    incidents = report.incidents[: room.incidents]
+    gravest = sorted(incidents, key=lambda incident: -(incident.figures.get("outage_ms") or 0))
     order = {
-        node: at for at, node in enumerate(dict.fromkeys(n for one in gravest for n in (one.subject, one.winner) if n))
+        node: at
+        for at, node in enumerate(
+            dict.fromkeys(n for incident in gravest for n in (incident.subject, incident.winner) if n)
+        )
     }
-    for one in told:
-        for place, step in enumerate(one.steps[: room.story_steps], 1):
+    for incident in incidents:
+        for place, step in enumerate(incident.steps[: room.story_steps], 1):
             for node, bar in _step_bars(report, step):
                 order.setdefault(node, len(order))
-                marks.setdefault(node, []).append(Mark(bar, step_id(one, place)))
+                marks.setdefault(node, []).append(Mark(bar, step_id(incident, place)))
     lanes = sorted(report.lanes, key=lambda lane: order.get(lane.node.node_id, len(order)))[: room.lanes]
     return [_drawn(lane, report, names, room, marks, lane.node.node_id in order) for lane in lanes]
 
 
 def _step_bars(report: HistoryReport, step: StepLine) -> Iterator[tuple[str, Bar]]:
     """Where a step lies on the lanes of its nodes."""
-    words = text.printable(step.text, 120)
+    label = text.printable(step.text, 120)
     for node in step.nodes:
-        yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
+        yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), label)
 
 
-def incident_bar(one: IncidentLine, report: HistoryReport) -> Bar:
+def incident_bar(incident: IncidentLine, report: HistoryReport) -> Bar:
     """An incident on the axis."""
-    ended_ns = report.last_ns if one.ended_ns is None else one.ended_ns
+    ended_ns = report.last_ns if incident.ended_ns is None else incident.ended_ns
     return bar_of(
-        report, one.started_ns, ended_ns, one.kind, text.printable(f"{one.number} {one.kind}: {one.summary}", 200)
+        report,
+        incident.started_ns,
+        ended_ns,
+        incident.kind,
+        text.printable(f"{incident.number} {incident.kind}: {incident.summary}", 200),
     )
 
 
-def step_id(one: IncidentLine, place: int) -> str:
+def step_id(incident: IncidentLine, place: int) -> str:
     """What a step is called in the page."""
-    return f"step-{one.number}-{place}"
+    return f"step-{incident.number}-{place}"
 
 
 def mark_kind(step: StepLine) -> str:
@@ -125,14 +132,14 @@ def mark_kind(step: StepLine) -> str:
     return next((name for name, begins in MARK_KINDS.items() if step.kind.startswith(begins)), "change")
 
 
-def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, words: str) -> Bar:
+def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, label: str) -> Bar:
     """The part of *whole* from *from_ns* to *to_ns*."""
     length = max(whole.last_ns - whole.first_ns, 1)
     start = min(max(from_ns - whole.first_ns, 0), length)
     end = min(max(to_ns - whole.first_ns, start), length)
     width = max(100 * (end - start) / length, SPAN_PERCENT_MIN)
     place = (f"{min(100 * start / length, 100 - width):.3f}", f"{width:.3f}")
-    return Bar(*place, start // 1000, end // 1000, kind, words)
+    return Bar(*place, start // 1000, end // 1000, kind, label)
 
 
 def _drawn(
@@ -141,7 +148,7 @@ def _drawn(
     now = role_words(lane.roles[-1], names) if lane.roles else "not heard"
     health = lane.healths[-1].health if lane.healths else "fine"
     failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
-    words = (
+    label = (
         f"{lane.node.name}: {len(lane.roles)} roles and epochs, at the end"
         f" {now}, {health}; held for failed for"
         f" {figure_text('failed_ms', failed_ms)}"
@@ -153,7 +160,7 @@ def _drawn(
         [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
         [_health_bar(span, report) for span in lane.healths[: room.lane_spans] if span.health != "fine"],
         marks.get(lane.node.node_id, [])[: room.lane_marks],
-        text.printable(words, 300),
+        text.printable(label, 300),
         part,
     )
 

@@ -128,15 +128,15 @@ def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
     Where slots are unknown, a shard counts for a third of all, and for the least time that it can have been out of service.
     """
 
-    def gravity(one: IncidentLine) -> tuple[bool, int, int, int]:
-        outage_ms = one.figures.get("outage_ms") or 0
+    def gravity(incident: IncidentLine) -> tuple[bool, int, int, int]:
+        outage_ms = incident.figures.get("outage_ms") or 0
         kinds = [str(kind) for kind in GRAVITY]
-        rank = len(kinds) - kinds.index(one.kind) if one.kind in kinds else 0
-        slots, least_ms = one.slot_count, one.figures.get("outage_min_ms") or 0
-        if one.variant == "whole cluster":
+        rank = len(kinds) - kinds.index(incident.kind) if incident.kind in kinds else 0
+        slots, least_ms = incident.slot_count, incident.figures.get("outage_min_ms") or 0
+        if incident.variant == "whole cluster":
             slots = SLOT_COUNT
         taken = SLOT_COUNT // 3 * least_ms if slots is None else slots * outage_ms
-        return one.kind == IncidentKind.DATA_LOSS, taken, rank, outage_ms
+        return incident.kind == IncidentKind.DATA_LOSS, taken, rank, outage_ms
 
     return max(incidents, key=gravity, default=None)
 
@@ -169,8 +169,10 @@ class HistoryReport:
     def kinds(self) -> list[str]:
         """The number of incidents of each kind, the gravest kind first."""
         order = [str(kind) for kind in GRAVITY]
-        by_gravity = sorted(self.incidents, key=lambda one: order.index(one.kind) if one.kind in order else len(order))
-        counts = Counter(one.kind for one in by_gravity)
+        by_gravity = sorted(
+            self.incidents, key=lambda incident: order.index(incident.kind) if incident.kind in order else len(order)
+        )
+        counts = Counter(incident.kind for incident in by_gravity)
         return [text.plural(count, *KIND_WORDS.get(kind, (kind,))) for kind, count in counts.items()]
 
     @property
@@ -203,7 +205,7 @@ class HistoryReport:
     @property
     def set_up(self) -> str:
         """The set-up of the cluster, which is no incident, in one sentence; empty if the evidence does not show it."""
-        return next((one.text for one in self.warnings if one.code == Code.SET_UP), "")
+        return next((warning.text for warning in self.warnings if warning.code == Code.SET_UP), "")
 
     @property
     def gravest(self) -> IncidentLine | None:
@@ -213,19 +215,19 @@ class HistoryReport:
     @property
     def longest_outage(self) -> IncidentLine | None:
         """The incident with the longest known loss of service."""
-        known = [one for one in self.incidents if one.figures.get("outage_ms") is not None]
-        return max(known, key=lambda one: one.figures["outage_ms"] or 0, default=None)
+        known = [incident for incident in self.incidents if incident.figures.get("outage_ms") is not None]
+        return max(known, key=lambda incident: incident.figures["outage_ms"] or 0, default=None)
 
     def _failover_within(self, outage: IncidentLine) -> IncidentLine | None:
         """The gravest failover that overlaps *outage*."""
         until_ns = self.last_ns if outage.ended_ns is None else outage.ended_ns
         return gravest_of(
             [
-                one
-                for one in self.incidents
-                if one.kind == IncidentKind.FAILOVER
-                and one.started_ns <= until_ns
-                and (one.ended_ns is None or one.ended_ns >= outage.started_ns)
+                incident
+                for incident in self.incidents
+                if incident.kind == IncidentKind.FAILOVER
+                and incident.started_ns <= until_ns
+                and (incident.ended_ns is None or incident.ended_ns >= outage.started_ns)
             ]
         )
 
@@ -251,15 +253,15 @@ class HistoryReport:
 def role_spans(views: Iterable[NodeViewRow], last_ns: int) -> list[RoleSpan]:
     """Join a node's views of itself that differ in slots only; logs and metrics name no slots, and not every epoch."""
     spans: list[RoleSpan] = []
-    for one in views:
-        role = next((name for flag, name in ROLES.items() if flag in one.flags.split(",")), "role unknown")
-        names_no_slots = one.evidence in NAMES_NO_SLOTS
-        epoch = None if names_no_slots and not one.config_epoch else one.config_epoch
-        slots = None if names_no_slots else slot_count(one.slots)
-        from_ns, to_ns = one.valid_from_ns, last_ns if one.valid_to_ns is None else one.valid_to_ns
-        if spans and (spans[-1].role, spans[-1].master_id, spans[-1].epoch) == (role, one.master_id, epoch):
+    for view in views:
+        role = next((name for flag, name in ROLES.items() if flag in view.flags.split(",")), "role unknown")
+        names_no_slots = view.evidence in NAMES_NO_SLOTS
+        epoch = None if names_no_slots and not view.config_epoch else view.config_epoch
+        slots = None if names_no_slots else slot_count(view.slots)
+        from_ns, to_ns = view.valid_from_ns, last_ns if view.valid_to_ns is None else view.valid_to_ns
+        if spans and (spans[-1].role, spans[-1].master_id, spans[-1].epoch) == (role, view.master_id, epoch):
             from_ns = spans.pop().from_ns
-        spans.append(RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, epoch, slots))
+        spans.append(RoleSpan(from_ns, max(to_ns, from_ns), role, view.master_id, epoch, slots))
     return spans
 
 
@@ -276,11 +278,11 @@ def slot_count(text: str) -> int:
 def health_spans(doubts: Iterable[NodeViewRow], first_ns: int, last_ns: int) -> list[HealthSpan]:
     """Sum up the views of all observers that show one node as PFAIL or FAIL."""
     changes: list[tuple[int, int, int]] = []
-    for one in doubts:
-        failed = int("fail" in one.flags.split(","))
-        changes.append((one.valid_from_ns, 1, failed))
-        if one.valid_to_ns is not None:
-            changes.append((one.valid_to_ns, -1, -failed))
+    for view in doubts:
+        failed = int("fail" in view.flags.split(","))
+        changes.append((view.valid_from_ns, 1, failed))
+        if view.valid_to_ns is not None:
+            changes.append((view.valid_to_ns, -1, -failed))
     spans: list[HealthSpan] = []
     at_ns, doubting, failing = first_ns, 0, 0
     for ts_ns, doubt, fail in [*sorted(changes), (last_ns, 0, 0)]:

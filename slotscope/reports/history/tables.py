@@ -14,7 +14,7 @@ from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat
 from schemas.history import METRIC_SAMPLES, NODE_POLLS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.reports.history import report as said
+from slotscope.reports.history import report as history_report
 from slotscope.reports.records import record
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
@@ -25,21 +25,21 @@ FINDINGS_SHOWN = 5_000
 BELIEFS_SHOWN = 200_000
 
 
-def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[said.IncidentLine]:
+def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[history_report.IncidentLine]:
     """All incidents without their steps, or the one with *number* and all of them; raises InputError if it is not
     there.
     """
     rows = read_rows(root, INCIDENTS, order_by="incident", snapshot_id=snapshot_id)
     if number is None:
         return [_incident(row, ()) for row in rows]
-    found = [row for row in rows if row["incident"] == number]
-    if not found:
+    matches = [row for row in rows if row["incident"] == number]
+    if not matches:
         there = f"there are {len(rows)}, from 1" if rows else "there are none"
         raise InputError(f"{root}: snapshot {snapshot_id!r} has no incident {number}: {there}")
-    return [_incident(found[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
+    return [_incident(matches[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
 
 
-def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
+def load_history(root: str, snapshot_id: str) -> history_report.HistoryReport:
     """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
     replay = finished_replay(root, snapshot_id)
     first_ns, last_ns = int(replay["first_ns"] or 0), int(replay["last_ns"] or 0)
@@ -48,7 +48,7 @@ def load_history(root: str, snapshot_id: str) -> said.HistoryReport:
     incidents = read_rows(root, INCIDENTS, order_by="incident", snapshot_id=snapshot_id)
     findings = read_rows(root, FINDINGS, order_by="finding", limit=FINDINGS_SHOWN, snapshot_id=snapshot_id)
     return record(
-        said.HistoryReport,
+        history_report.HistoryReport,
         replay,
         first_ns=first_ns,
         last_ns=last_ns,
@@ -69,15 +69,15 @@ def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
     return rows[0]
 
 
-def _steps(root: str, snapshot_id: str, where: str = "TRUE") -> dict[int, list[said.StepLine]]:
+def _steps(root: str, snapshot_id: str, where: str = "TRUE") -> dict[int, list[history_report.StepLine]]:
     """The steps of each incident."""
     rows = read_rows(
         root, INCIDENT_STEPS, where=where, order_by="incident, step", limit=STEPS_SHOWN, snapshot_id=snapshot_id
     )
-    found: dict[int, list[said.StepLine]] = {}
+    steps_by_incident: dict[int, list[history_report.StepLine]] = {}
     for row in rows:
-        found.setdefault(row["incident"], []).append(record(said.StepLine, row))
-    return found
+        steps_by_incident.setdefault(row["incident"], []).append(record(history_report.StepLine, row))
+    return steps_by_incident
 
 
 def _polled(root: str, snapshot_id: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _polled(root: str, snapshot_id: str) -> dict[str, Any]:
     return {"poll_interval_ms": mean_ms, "polled_nodes": len(rows), "scraped_servers": scraped["servers"]}
 
 
-def _nodes(root: str, snapshot_id: str) -> list[said.HistoryNode]:
+def _nodes(root: str, snapshot_id: str) -> list[history_report.HistoryNode]:
     """Every node with the last address that anybody knew."""
     known = query_rows(
         root,
@@ -107,7 +107,7 @@ def _nodes(root: str, snapshot_id: str) -> list[said.HistoryNode]:
     addresses = {row["node_id"]: row["address"] if row["ip"] else "" for row in known}
     names = name_all(sorted(addresses), {})
     return [
-        said.HistoryNode(node, names[node], address)
+        history_report.HistoryNode(node, names[node], address)
         for node, address in sorted(addresses.items(), key=lambda item: (_address_key(item[1]), item[0]))
     ]
 
@@ -133,7 +133,9 @@ def view_rows(root: str, snapshot_id: str, where: str, limit: int | None = None)
     ]  # fmt: skip
 
 
-def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns: int, last_ns: int) -> list[said.Lane]:
+def _lanes(
+    root: str, snapshot_id: str, nodes: list[history_report.HistoryNode], first_ns: int, last_ns: int
+) -> list[history_report.Lane]:
     own: dict[str, list[NodeViewRow]] = {}
     for row in view_rows(root, snapshot_id, "observer = node_id", BELIEFS_SHOWN):
         own.setdefault(row.node_id, []).append(row)
@@ -142,20 +144,20 @@ def _lanes(root: str, snapshot_id: str, nodes: list[said.HistoryNode], first_ns:
     for row in view_rows(root, snapshot_id, doubted, BELIEFS_SHOWN):
         doubts.setdefault(row.node_id, []).append(row)
     return [
-        said.Lane(
+        history_report.Lane(
             node,
-            said.role_spans(own.get(node.node_id, []), last_ns),
-            said.health_spans(doubts.get(node.node_id, []), first_ns, last_ns),
+            history_report.role_spans(own.get(node.node_id, []), last_ns),
+            history_report.health_spans(doubts.get(node.node_id, []), first_ns, last_ns),
         )
         for node in nodes
     ]
 
 
-def _incident(row: dict[str, Any], steps: Sequence[said.StepLine]) -> said.IncidentLine:
+def _incident(row: dict[str, Any], steps: Sequence[history_report.StepLine]) -> history_report.IncidentLine:
     epoch = None if row["epoch"] is None else int(row["epoch"])
     figures = {name: row[name] for name in FIGURES}
     return record(
-        said.IncidentLine,
+        history_report.IncidentLine,
         row,
         number=row["incident"],
         epoch=epoch,

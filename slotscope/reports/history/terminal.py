@@ -72,26 +72,26 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
         ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
     if report.set_up and report.incidents:
         ink.line(ink.words(f"{report.set_up}.", "dim"))
-    notes = [one for one in report.findings if one.severity == Severity.NOTE]
-    graver = [one for one in report.findings if one.severity != Severity.NOTE]
-    _print_doubts(ink, [one for one in report.warnings if one.severity != Severity.NOTE], graver)
+    notes = [finding for finding in report.findings if finding.severity == Severity.NOTE]
+    graver = [finding for finding in report.findings if finding.severity != Severity.NOTE]
+    _print_doubts(ink, [warning for warning in report.warnings if warning.severity != Severity.NOTE], graver)
     if report.incidents:
         day = moment(report.incidents[0].started_ns)[:10]
-        is_one_day = all(moment(one.started_ns)[:10] == day for one in report.incidents)
+        is_one_day = all(moment(incident.started_ns)[:10] == day for incident in report.incidents)
         ink.heading("Incidents", f"{day}, UTC" if is_one_day else "UTC")
         names = _short_addresses(report)
         ink.table(
             (">#", "time", ">duration", "what", "who", "impact"),
             [
                 (
-                    str(one.number),
-                    moment(one.started_ns)[11 if is_one_day else 5 : 19],
-                    "open" if one.duration_ms is None else seconds(one.duration_ms),
-                    _what(one),
-                    _who(one, names),
-                    _impact(one),
+                    str(incident.number),
+                    moment(incident.started_ns)[11 if is_one_day else 5 : 19],
+                    "open" if incident.duration_ms is None else seconds(incident.duration_ms),
+                    _what(incident),
+                    _who(incident, names),
+                    _impact(incident),
                 )
-                for one in report.incidents
+                for incident in report.incidents
             ],
         )
         ink.note("Step by step: slotscope incidents NUMBER")
@@ -119,50 +119,50 @@ WHAT: dict[tuple[str, str], str] = {
 """What incidents of a kind and variant are called in the list; others by their kind."""
 
 
-def _what(one: IncidentLine) -> str:
-    return WHAT.get((one.kind, one.variant), one.kind.replace("-", " "))
+def _what(incident: IncidentLine) -> str:
+    return WHAT.get((incident.kind, incident.variant), incident.kind.replace("-", " "))
 
 
 def _short_addresses(report: HistoryReport) -> dict[str, str]:
     """The addresses of all nodes, as ports where all are on one host; the beginning of the id where no address is known."""
     known = {node.node_id: node.address or node.name for node in report.nodes}
-    for one in report.incidents:
-        known |= {one.subject or "": one.subject_address} if one.subject_address else {}
-        known |= {one.winner or "": one.winner_address} if one.winner_address else {}
+    for incident in report.incidents:
+        known |= {incident.subject or "": incident.subject_address} if incident.subject_address else {}
+        known |= {incident.winner or "": incident.winner_address} if incident.winner_address else {}
     hosts = {address.rpartition(":")[0] for address in known.values()} - {""}
     return {
         node: address.removeprefix(next(iter(hosts))) if len(hosts) == 1 else address for node, address in known.items()
     }
 
 
-def _who(one: IncidentLine, names: dict[str, str]) -> str:
+def _who(incident: IncidentLine, names: dict[str, str]) -> str:
     """The node that it is about, and the one that took over; else how many took part."""
-    subject, winner = (names.get(node, node[:8]) if node else "" for node in (one.subject, one.winner))
+    subject, winner = (names.get(node, node[:8]) if node else "" for node in (incident.subject, incident.winner))
     if subject or winner:
         return f"{subject or 'unknown'} → {winner}" if winner else subject
-    nodes = [names.get(node, node[:8]) for node in one.nodes]
+    nodes = [names.get(node, node[:8]) for node in incident.nodes]
     return ", ".join(nodes) if len(nodes) <= NODES_NAMED else f"{len(nodes)} nodes"
 
 
-def _impact(one: IncidentLine) -> str:
+def _impact(incident: IncidentLine) -> str:
     """What was not served and for how long, or which slots moved or lost their data."""
-    slots = "slots" if one.slot_count is None else text.plural(one.slot_count, "slot")
-    if one.kind == IncidentKind.DATA_LOSS:
-        return f"data of {'a shard' if one.slot_count is None else slots} lost"
-    if one.figures.get("outage_min_ms") is not None or one.figures.get("outage_ms") is not None:
-        slots = "all slots" if one.variant == "whole cluster" else slots
-        least, most = one.figures.get("outage_min_ms") or 0, one.figures.get("outage_ms")
+    slots = "slots" if incident.slot_count is None else text.plural(incident.slot_count, "slot")
+    if incident.kind == IncidentKind.DATA_LOSS:
+        return f"data of {'a shard' if incident.slot_count is None else slots} lost"
+    if incident.figures.get("outage_min_ms") is not None or incident.figures.get("outage_ms") is not None:
+        slots = "all slots" if incident.variant == "whole cluster" else slots
+        least, most = incident.figures.get("outage_min_ms") or 0, incident.figures.get("outage_ms")
         if most is None:
             return f"{slots} not back"
         if most - least <= RANGE_MS:
             return f"{slots} {seconds(most)}"
         shortest = "up to " if not least else f"{least / 1000:.1f}-" if most < MINUTE_MS else f"{seconds(least)} to "
         return f"{slots} {shortest}{f'{most / 1000:.1f} s' if most < MINUTE_MS else seconds(most)}"
-    if one.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):
-        left = sum(step.kind == EventKind.SLOT_OPEN for step in one.steps)
-        if one.variant == "slot open":
+    if incident.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):
+        left = sum(step.kind == EventKind.SLOT_OPEN for step in incident.steps)
+        if incident.variant == "slot open":
             return f"{slots} open"
-        return f"{one.slot_count} moved, {left} left open" if left else f"{slots} moved"
+        return f"{incident.slot_count} moved, {left} left open" if left else f"{slots} moved"
     return ""
 
 
@@ -171,21 +171,21 @@ def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[Findi
     if not warnings and not findings:
         return
     print_counts(ink, [*warnings, *findings])
-    told: list[tuple[str, str]] = [(one.severity, one.text) for one in warnings]
-    told += [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings]
-    told.sort(key=lambda one: list(Severity).index(Severity(one[0])))
-    print_graded(ink, told, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
+    messages: list[tuple[str, str]] = [(warning.severity, warning.text) for warning in warnings]
+    messages += [(finding.severity, f"{finding.text} [{finding.rule}: {finding.rule_text}]") for finding in findings]
+    messages.sort(key=lambda entry: list(Severity).index(Severity(entry[0])))
+    print_graded(ink, messages, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
 
 
-def _named_once(words: str, known: set[str]) -> str:
-    """Return *words* without the ids of nodes that are *known*, and add the others to these."""
+def _named_once(sentence: str, known: set[str]) -> str:
+    """Return *sentence* without the ids of nodes that are *known*, and add the others to these."""
 
-    def name(found: re.Match[str]) -> str:
-        again = found[0] in known
-        known.add(found[0])
-        return found[1] if again else found[0]
+    def name(match: re.Match[str]) -> str:
+        again = match[0] in known
+        known.add(match[0])
+        return match[1] if again else match[0]
 
-    return _NAMED.sub(name, words)
+    return _NAMED.sub(name, sentence)
 
 
 def print_story(incident: IncidentLine, console: Console) -> None:
@@ -213,6 +213,6 @@ def print_story(incident: IncidentLine, console: Console) -> None:
         )
         until = f" (until {end})" if end != at else ""
         message = "" if step.message_id is None else f" #{step.message_id}"
-        words = ink.words(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
-        rows.append((Text(f"{at:>{CLOCK_CELLS}}"), words.append_text(ink.words(message, "dim"))))
+        line = ink.words(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
+        rows.append((Text(f"{at:>{CLOCK_CELLS}}"), line.append_text(ink.words(message, "dim"))))
     ink.labelled(rows)

@@ -114,12 +114,12 @@ class PastDifference(NamedTuple):
         sides = [
             f"{printable(who, 80)} {printable(address, 80)} at {at}" for who, address, at in (self.first, self.second)
         ]
-        found = [
+        lines = [
             f"{printable(node, 80)} {field}: {printable(before, LINE_LENGTH_MAX)} -> {printable(after, LINE_LENGTH_MAX)}"
             for node, field, before, after in self.differences
         ]
         more = f" and {plural(self.nodes - 1, 'more node')}" if self.nodes > 1 else ""
-        return [*([f"# {' -> '.join(sides)}{more}"] if headed else []), *(found or ["no difference"])]
+        return [*([f"# {' -> '.join(sides)}{more}"] if headed else []), *(lines or ["no difference"])]
 
     def record(self) -> dict[str, Any]:
         """The same as fields."""
@@ -146,8 +146,8 @@ def past_difference(
     rows: Sequence[NodeViewRow], observer: str, first_ns: int, second_ns: int, book: dict[str, str]
 ) -> PastDifference:
     """What *observer* saw differently at two times."""
-    one, other = (past_view(rows, observer, ts_ns, book) for ts_ns in (first_ns, second_ns))
-    return PastDifference(one[:3], other[:3], view_differences(one.topology, other.topology))
+    first, other = (past_view(rows, observer, ts_ns, book) for ts_ns in (first_ns, second_ns))
+    return PastDifference(first[:3], other[:3], view_differences(first.topology, other.topology))
 
 
 def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:

@@ -133,8 +133,8 @@ class ComparisonReport:
             return ""
         most = max(masters, key=lambda row: abs(changes[id(row)]))
         name, change = most.detail or most.name.decode("utf-8", "replace"), changes[id(most)]
-        words = f"{text.signed_count(change)} keys" if most.largest == "keys" else text.signed_size(change)
-        return f", most on {text.printable(name, 60)} ({words})"
+        amount = f"{text.signed_count(change)} keys" if most.largest == "keys" else text.signed_size(change)
+        return f", most on {text.printable(name, 60)} ({amount})"
 
 
 def growth_table(
@@ -167,7 +167,7 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
         from_taken_at_ms=before.taken_at_ms,
         to_taken_at_ms=after.taken_at_ms,
         total=Growth(b"", *(loads[b""] for loads in total)),
-        partial_words=[f"snapshot {side.snapshot_id}: {words}" for side in sides for words in side.partial_words],
+        partial_words=[f"snapshot {side.snapshot_id}: {caveat}" for side in sides for caveat in side.partial_words],
         tables=[
             growth_table("masters", *masters, details={_node_key(node): node.address for side in sides for node in side.nodes}),
             growth_table("slots", *slots),
@@ -187,7 +187,7 @@ def _loads(report: KeyspaceReport, known: Sequence[str]) -> list[dict[bytes, Loa
         [(b"", totals(report))],
     ]
     return [
-        {name: Load(one.keys, **{figure: getattr(one, figure) for figure in known}) for name, one in pairs}
+        {name: Load(load.keys, **{figure: getattr(load, figure) for figure in known}) for name, load in pairs}
         for pairs in named
     ]
 
@@ -198,18 +198,18 @@ def _node_key(node: Row) -> bytes:
 
 def status_words(row: Growth, table: GrowthTable) -> str:
     """Return the status of *row*; in a list of the heaviest a new row is only new in the list."""
-    words = {"new": "new", "vanished": "vanished"}
+    labels = {"new": "new", "vanished": "vanished"}
     if table.kind == "slots":
-        words = {"new": "first keys", "vanished": "emptied"}
+        labels = {"new": "first keys", "vanished": "emptied"}
     elif table.partial:
-        words = {"new": "new in list", "vanished": "left list"}
-    return words.get(row.status, row.status)
+        labels = {"new": "new in list", "vanished": "left list"}
+    return labels.get(row.status, row.status)
 
 
 def to_document(report: ComparisonReport) -> Document:
     """Return *report* as a document."""
     names = (report.from_snapshot, report.to_snapshot)
-    partial = [("error", text.printable(words, 1000)) for words in report.partial_words]
+    partial = [("error", text.printable(caveat, 1000)) for caveat in report.partial_words]
     unread: list[Block] = [Sentence(f"{PARTIAL_COMPARISON}."), Facts(partial)] if partial else []
     keys = f"{text.signed_count(report.total.delta('keys') or 0)} keys ({text.ratio(report.total.ratio('keys'))})"
     return Document(
@@ -239,15 +239,15 @@ def to_document(report: ComparisonReport) -> Document:
 def _size_changes(total: Growth) -> list[str]:
     """The known changes of sizes, such as ``+1.00 kB serialized (1.02×)``."""
     return [
-        f"{text.signed_size(delta)} {words} ({text.ratio(total.ratio(figure))})"
-        for figure, words in SIZES.items()
+        f"{text.signed_size(delta)} {noun} ({text.ratio(total.ratio(figure))})"
+        for figure, noun in SIZES.items()
         if (delta := total.delta(figure)) is not None
     ]
 
 
 def _tiles(total: Growth) -> list[Tile]:
-    def tile(name: str, title: str, figure: str, how: Format, words: Any) -> Tile:
-        sides = (words(getattr(side or Load(0, None), figure)) for side in (total.before, total.after))
+    def tile(name: str, title: str, figure: str, how: Format, format_value: Any) -> Tile:
+        sides = (format_value(getattr(side or Load(0, None), figure)) for side in (total.before, total.after))
         return Tile(name, title, total.delta(figure), how, f"{' → '.join(sides)}, {text.ratio(total.ratio(figure))}")
 
     tiles = [
@@ -255,7 +255,7 @@ def _tiles(total: Growth) -> list[Tile]:
         tile("total-memory", "Memory, estimated", "memory_bytes", Format.SIGNED_SIZE, text.size),
         tile("total-bytes", "Dump bytes", "serialized_bytes", Format.SIGNED_SIZE, text.size),
     ]
-    return [one for one in tiles if one.value is not None]
+    return [entry for entry in tiles if entry.value is not None]
 
 
 def _growth(table: GrowthTable) -> Section:
@@ -267,16 +267,19 @@ def _growth(table: GrowthTable) -> Section:
         return row.ratio("keys" if row.delta(weight) is None else weight)
 
     columns = [
-        Column(heading, how, lambda one: _name(one, kind)),
+        Column(heading, how, lambda growth: _name(growth, kind)),
         Column("Address", of="detail"),
-        Column("Keys before", Format.COUNT, lambda one: getattr(one.before, "keys", None), on=Place.PAGE),
-        Column("Keys", Format.COUNT, lambda one: getattr(one.after, "keys", None)),
-        Column("Change", Format.SIGNED_COUNT, lambda one: one.delta("keys")),
-        Column(f"{size} before", Format.SIZE, lambda one: getattr(one.before, weight, None), on=Place.PAGE),
-        Column(size, Format.SIZE, lambda one: getattr(one.after, weight, None)),
-        Column("Change", Format.SIGNED_SIZE, lambda one: one.delta(weight)),
+        Column("Keys before", Format.COUNT, lambda growth: getattr(growth.before, "keys", None), on=Place.PAGE),
+        Column("Keys", Format.COUNT, lambda growth: getattr(growth.after, "keys", None)),
+        Column("Change", Format.SIGNED_COUNT, lambda growth: growth.delta("keys")),
+        Column(f"{size} before", Format.SIZE, lambda growth: getattr(growth.before, weight, None), on=Place.PAGE),
+        Column(size, Format.SIZE, lambda growth: getattr(growth.after, weight, None)),
+        Column("Change", Format.SIGNED_SIZE, lambda growth: growth.delta(weight)),
         Column("Ratio", Format.RATIO, ratio),
-        Column("What", of=lambda one: Cell(status_words(one, table), style="quiet" if one.status == "same" else "")),
+        Column(
+            "What",
+            of=lambda growth: Cell(status_words(growth, table), style="quiet" if growth.status == "same" else ""),
+        ),
     ]
     caption = f"{title}, largest changes first"
     if table.partial:

@@ -60,9 +60,9 @@ SHARE_MIN = 0.002
 """A prefix of a smaller share of the whole is not drawn."""
 LABEL_LENGTH_MAX = 40
 SCRIPTS = ("slot_map.js", "keyspace.js")
-KEYS = Column("Keys", Format.COUNT, lambda one: _figure(one, "keys", text.count), id="keys")
+KEYS = Column("Keys", Format.COUNT, lambda load: _figure(load, "keys", text.count), id="keys")
 EXPIRING = Column("Expiring", Format.COUNT, "expires", on=Place.PAGE)
-NOT_READ = Column("Not read", Format.TEXT, lambda one: Cell(text.unread(one.unread_share), style="alarm"))
+NOT_READ = Column("Not read", Format.TEXT, lambda load: Cell(text.unread(load.unread_share), style="alarm"))
 
 
 def to_document(report: KeyspaceReport) -> Document:
@@ -144,13 +144,13 @@ def _tiles(report: KeyspaceReport) -> list[Tile]:
     ]  # fmt: skip
 
 
-def _figure(load: Any, name: str, words: Callable[[int], str]) -> Cell:
+def _figure(load: Any, name: str, format_number: Callable[[int], str]) -> Cell:
     """A figure of *load*, with the bound of its error where it is an estimate."""
     error = getattr(load, {"serialized_bytes": "bytes_error"}.get(name, name.replace("_bytes", "") + "_error"), 0)
-    return estimated(getattr(load, name), error, words)
+    return estimated(getattr(load, name), error, format_number)
 
 
-def _loads(report: KeyspaceReport, of: Callable[[Any], Any] = lambda one: one, order: str = "none") -> list[Column]:
+def _loads(report: KeyspaceReport, of: Callable[[Any], Any] = lambda row: row, order: str = "none") -> list[Column]:
     """Keys and sizes of the load *of* a row; rows come in *order* of the weight, the only size that a terminal shows."""
     by = weighed_by(report)
 
@@ -160,13 +160,13 @@ def _loads(report: KeyspaceReport, of: Callable[[Any], Any] = lambda one: one, o
         return Column(
             heading,
             Format.SIZE,
-            lambda one: _figure(of(one), weight.value, text.size),
+            lambda row: _figure(of(row), weight.value, text.size),
             order if by is weight else "none",
             place,
             weight.words,
         )
 
-    keys = KEYS._replace(of=lambda one: _figure(of(one), "keys", text.count))
+    keys = KEYS._replace(of=lambda row: _figure(of(row), "keys", text.count))
     keys = keys._replace(order=order if by is Weight.KEYS else "none")
     return [keys, size("Bytes", Weight.BYTES), size("Memory", Weight.MEMORY)]
 
@@ -178,21 +178,23 @@ def _masters(report: KeyspaceReport) -> Section:
     whole, peak = sum(weights), max(weights, default=0)
     mean = whole / len(weights) / peak if peak else None
     columns = [
-        Column("Node", Format.KEY, lambda one: _address(names[id(one)])),
-        Column("Address", Format.KEY, lambda one: "" if one.address == names[id(one)] else _address(one.address)),
-        Column("Slots", Format.COUNT, lambda one: one.slots if one.node_id or one.address else None, id="slots"),
+        Column("Node", Format.KEY, lambda node: _address(names[id(node)])),
+        Column("Address", Format.KEY, lambda node: "" if node.address == names[id(node)] else _address(node.address)),
+        Column("Slots", Format.COUNT, lambda node: node.slots if node.node_id or node.address else None, id="slots"),
         *_loads(report),
         EXPIRING,
         Column("Operations", Format.COUNT, "ops", on=Place.PAGE),
-        Column("Share", Format.SHARE, lambda one: by.of(one) / whole if whole else None),
+        Column("Share", Format.SHARE, lambda node: by.of(node) / whole if whole else None),
         NOT_READ,
-        Column(f"of {by.words}", Format.BAR, lambda one: Bar(by.of(one) / peak if peak else 0.0, mark=mean)),
+        Column(f"of {by.words}", Format.BAR, lambda node: Bar(by.of(node) / peak if peak else 0.0, mark=mean)),
     ]
     skews = [
         Cell(
-            "", text.ratio(max_over_mean([one.cell(node, 0).value for node in nodes])) if one.id else "", style="strong"
+            "",
+            text.ratio(max_over_mean([column.cell(node, 0).value for node in nodes])) if column.id else "",
+            style="strong",
         )
-        for one in columns[2:]
+        for column in columns[2:]
     ]
     shown = f"the {NODES_ON_TERMINAL} heaviest of {text.count(len(nodes))}" if len(nodes) > NODES_ON_TERMINAL else ""
     table = Table(
@@ -240,21 +242,21 @@ def _map(report: KeyspaceReport) -> Section:
 
 def _heavy(report: KeyspaceReport) -> Section:
     by, whole, names = weighed_by(report), totals(report), names_by_id(report)
-    found = heavy_slots(report, HEAVY_ON_PAGE)
+    slots = heavy_slots(report, HEAVY_ON_PAGE)
     mean = f"{whole.keys / SLOT_COUNT:.1f} keys" if by is Weight.KEYS else text.size(by.of(whole) // SLOT_COUNT)
-    most = found[0].share if found else 0.0
+    most = slots[0].share if slots else 0.0
     columns = [
-        Column("Slot", Format.SLOT, lambda one: one.load.slot),
-        Column("Owner", Format.TEXT, lambda one: names.get(one.owner.node_id, "-") if one.owner else None),
-        *_loads(report, lambda one: one.load, "descending"),
-        EXPIRING._replace(of=lambda one: one.load.expires),
+        Column("Slot", Format.SLOT, lambda slot: slot.load.slot),
+        Column("Owner", Format.TEXT, lambda slot: names.get(slot.owner.node_id, "-") if slot.owner else None),
+        *_loads(report, lambda slot: slot.load, "descending"),
+        EXPIRING._replace(of=lambda slot: slot.load.expires),
         Column("Share", Format.SHARE, "share"),
-        Column("of the heaviest", Format.BAR, lambda one: Bar(one.share / most if most else 0.0), on=Place.PAGE),
-        Column("Because of, share of the slot", Format.KEY, lambda one: _because(one.cause)),
+        Column("of the heaviest", Format.BAR, lambda slot: Bar(slot.share / most if most else 0.0), on=Place.PAGE),
+        Column("Because of, share of the slot", Format.KEY, lambda slot: _because(slot.cause)),
     ]
-    caption = f"The {len(found)} heaviest slots by {by.words}, with what makes them heavy"
+    caption = f"The {len(slots)} heaviest slots by {by.words}, with what makes them heavy"
     table = Table(
-        "heavy-table", caption, columns, found, "silver/slot_load", on_terminal=GROUPS_ON_TERMINAL, is_sample=True
+        "heavy-table", caption, columns, slots, "silver/slot_load", on_terminal=GROUPS_ON_TERMINAL, is_sample=True
     )
     return Section("heavy-slots", "Heaviest slots", [table], about=f"the mean slot holds {mean}")
 
@@ -275,14 +277,14 @@ def _big_keys(report: KeyspaceReport) -> Section:
     columns = [
         Column("Key", Format.KEY, "key"),
         Column("Database", Format.COUNT, "db", on=Place.PAGE),
-        Column("Type", Format.TEXT, lambda one: (one.type or "")[:8]),
-        Column("Encoding", Format.TEXT, lambda one: one.encoding or "", on=Place.PAGE),
+        Column("Type", Format.TEXT, lambda row: (row.type or "")[:8]),
+        Column("Encoding", Format.TEXT, lambda row: row.encoding or "", on=Place.PAGE),
         Column("Elements", Format.COUNT, "elements"),
         Column("Bytes", Format.SIZE, "serialized_bytes", order.get(Weight.BYTES, "none")),
         Column("Memory", Format.SIZE, "memory_bytes", order.get(Weight.MEMORY, "none")),
         Column("Slot", Format.SLOT, "slot"),
-        Column("Owner", Format.TEXT, lambda one: names.get(one.node_id), on=Place.PAGE),
-        Column("Expires", Format.MOMENT, lambda one: _expiry(one.expire_at_ms), on=Place.PAGE),
+        Column("Owner", Format.TEXT, lambda row: names.get(row.node_id), on=Place.PAGE),
+        Column("Expires", Format.MOMENT, lambda row: _expiry(row.expire_at_ms), on=Place.PAGE),
     ]
     table = Table(
         "big-keys-table", "The largest keys", columns, report.big_keys, "gold/big_keys", on_page=ROWS_ON_PAGE, on_terminal=GROUPS_ON_TERMINAL, is_sample=True
@@ -294,13 +296,13 @@ def _expiry(at_ms: int | None) -> Cell:
     return Cell(-1, "never") if at_ms is None else Cell(at_ms)
 
 
-def _group_columns(report: KeyspaceReport, of: Callable[[Any], Row] = lambda one: one) -> list[Column]:
+def _group_columns(report: KeyspaceReport, of: Callable[[Any], Row] = lambda row: row) -> list[Column]:
     by = weighed_by(report)
     whole = by.of(totals(report))
     return [
         *_loads(report, of),
-        Column("Share", Format.SHARE, lambda one: by.of(of(one)) / whole if whole else None),
-        Column(f"of {by.words}", Format.BAR, lambda one: Bar(by.of(of(one)) / whole if whole else 0.0)),
+        Column("Share", Format.SHARE, lambda row: by.of(of(row)) / whole if whole else None),
+        Column(f"of {by.words}", Format.BAR, lambda row: Bar(by.of(of(row)) / whole if whole else 0.0)),
     ]
 
 
@@ -314,8 +316,8 @@ def _hash_tags(report: KeyspaceReport) -> Section:
 def _prefixes(report: KeyspaceReport) -> Section:
     """The heaviest prefixes, each below the one that it extends."""
     columns = [
-        Column("Prefix", Format.KEY, lambda one: Cell(one[0].name, depth=one[1])),
-        *_group_columns(report, lambda one: one[0]),
+        Column("Prefix", Format.KEY, lambda prefix: Cell(prefix[0].name, depth=prefix[1])),
+        *_group_columns(report, lambda prefix: prefix[0]),
     ]
     tables = [
         Table(name, "The heaviest prefixes, each with all that lies below it", columns, prefix_branches(report, most),
@@ -355,7 +357,7 @@ def _time_to_live(report: KeyspaceReport) -> Section:
     ]
     caption = "Keys by remaining time to live when the dump was taken"
     table = Table("ttl-table", caption, columns, buckets, on=Place.PAGE)
-    facts = [(one.label, text.percent(one.keys, report.keys)) for one in buckets if one.keys]
+    facts = [(bucket.label, text.percent(bucket.keys, report.keys)) for bucket in buckets if bucket.keys]
     return Section("ttls", "Time to live", [table, Facts(facts, Place.TERMINAL, is_tiled=True)], about="share of keys")
 
 
@@ -364,11 +366,11 @@ def _sources(report: KeyspaceReport) -> Section:
     columns = [
         Column("File", Format.LONG, "source"),
         Column("Kind", Format.TEXT, "kind"),
-        Column("Node", Format.TEXT, lambda one: names.get(one.node_id, one.node_id or "")),
+        Column("Node", Format.TEXT, lambda source: names.get(source.node_id, source.node_id or "")),
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "file_bytes"),
         NOT_READ,
-        Column("Details", Format.LONG, lambda one: Cell("", "\n".join(f"{name}: {value}" for name, value in one.facts.items()))),
+        Column("Details", Format.LONG, lambda source: Cell("", "\n".join(f"{name}: {value}" for name, value in source.facts.items()))),
     ]  # fmt: skip
     table = Table("sources-table", "Input files of this snapshot", columns, report.sources, on_page=SOURCES_ON_PAGE)
     return Section("sources", "Sources", [table], on=Place.PAGE, is_folded=True)
@@ -430,8 +432,8 @@ def owner_runs(owners: Iterable[int]) -> list[tuple[int, int]]:
 
 def _known(values: Iterable[int | None]) -> list[int] | None:
     """Return *values* with 0 for unknown ones; None where all are."""
-    found = list(values)
-    return [value or 0 for value in found] if any(value is not None for value in found) else None
+    known_values = list(values)
+    return [value or 0 for value in known_values] if any(value is not None for value in known_values) else None
 
 
 def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> list[tuple[Row, int]]:
@@ -440,8 +442,10 @@ def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> l
     groups = [group for group in folded_prefixes(report.prefixes) if by.of(group) >= least]
 
     def path(group: Row) -> list[tuple[int, bytes]]:
-        above = sorted((one for one in groups if group.name.startswith(one.name)), key=lambda one: len(one.name))
-        return [(-by.of(one), one.name) for one in above]
+        above = sorted(
+            (other for other in groups if group.name.startswith(other.name)), key=lambda other: len(other.name)
+        )
+        return [(-by.of(other), other.name) for other in above]
 
     heaviest = nsmallest(count, groups, key=lambda group: (-by.of(group), len(group.name), group.name))
     paths = sorted(((path(group), group) for group in heaviest), key=lambda pair: pair[0])

@@ -190,7 +190,7 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
     alike: dict[Hashable, list[bytes]] = {}
     for name in whole:
         alike.setdefault(loads[name], []).append(name)
-    return [name for name in whole if not any(one != name and one.startswith(name) for one in alike[loads[name]])]
+    return [name for name in whole if not any(other != name and other.startswith(name) for other in alike[loads[name]])]
 
 
 def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
@@ -228,7 +228,7 @@ def verdict(report: KeyspaceReport) -> str:
 def _of_one(report: KeyspaceReport) -> str:
     whole = totals(report)
     sizes = (("in memory", whole.memory_bytes), ("serialized", whole.serialized_bytes))
-    size = next((f" with {text.size(size)} {words}" for words, size in sizes if size), "")
+    size = next((f" with {text.size(size)} {noun}" for noun, size in sizes if size), "")
     has_owner = any(node.node_id or node.address for node in report.nodes)
     where = " on one master" if has_owner else "; owners of slots are unknown without --topology"
     return f"{text.plural(report.keys, 'key')}{size}{where}."

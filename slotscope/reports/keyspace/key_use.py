@@ -41,11 +41,11 @@ def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
     """Read access and expiry of a snapshot; None for one of an older version, and for one without keys."""
 
     def rows(scope: str, order_by: str = "scope_value") -> list[Row]:
-        found = read(root, KEY_USE, order_by=order_by, limit=ROWS_READ, snapshot_id=snapshot_id, scope=scope)
-        for row in found:
+        rows_read = read(root, KEY_USE, order_by=order_by, limit=ROWS_READ, snapshot_id=snapshot_id, scope=scope)
+        for row in rows_read:
             row.name = row.scope_value
             row.never_expiring = None if row.expires is None else row.keys - row.expires
-        return found
+        return rows_read
 
     whole = rows("cluster")
     if not whole:
@@ -59,15 +59,15 @@ def use_figures(use: Row) -> list[tuple[str, str]]:
     if use.expires is not None:
         sizes |= {f"expires within {n} {unit}": getattr(use, f"expiring_{n}{unit}_bytes") for n, unit in SPANS}
         sizes["expires at all"] = use.expiring_bytes
-    found = [
-        (words, f"{text.size(size)}, {text.percent(size, use.weight_bytes)}")
-        for words, size in sizes.items()
+    figures = [
+        (label, f"{text.size(size)}, {text.percent(size, use.weight_bytes)}")
+        for label, size in sizes.items()
         if size is not None
     ]
     if use.ops_per_s is not None:
         more = "" if use.ops_per_s_error is not None else LEAST
-        found.insert(0, (f"accesses a second, estimated{more}", rate(use)))
-    return found
+        figures.insert(0, (f"accesses a second, estimated{more}", rate(use)))
+    return figures
 
 
 def rate(use: Row) -> str:
@@ -86,7 +86,7 @@ def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list
     """Return the section on access and expiry, with the *names* of masters by id; none where both are unknown."""
     if use is None or (use.whole.expires is None and not use.is_recorded):
         return []
-    node = Column("Node", Format.TEXT, lambda one: names.get(one.name.decode("utf-8", "replace"), text.NOTHING))
+    node = Column("Node", Format.TEXT, lambda row: names.get(row.name.decode("utf-8", "replace"), text.NOTHING))
     blocks: list[Block] = [
         *([] if use.is_recorded else [Sentence(f"{NOT_RECORDED}.")]),
         Facts(use_figures(use.whole), is_tiled=True),
@@ -100,7 +100,7 @@ def use_sections(use: UseReport | None, names: Mapping[str | None, str]) -> list
     return [Section("use", "Access and expiry", blocks, about="memory, or bytes if memory is unknown", short="Access")]
 
 
-RATE: Final = Column("Accesses/s", Format.COUNT, lambda one: Cell(one.ops_per_s, rate(one)))
+RATE: Final = Column("Accesses/s", Format.COUNT, lambda row: Cell(row.ops_per_s, rate(row)))
 
 
 EXTREMES: Final = (
@@ -114,7 +114,8 @@ EXTREMES: Final = (
 def _extremes(prefixes: Sequence[Row], heading: str, figure: str, last: Column) -> Table:
     """The prefixes with the largest values of *figure*, for a terminal: the page sorts its table."""
     largest = sorted(
-        (one for one in prefixes if getattr(one, figure)), key=lambda one: (-getattr(one, figure), one.name)
+        (prefix for prefix in prefixes if getattr(prefix, figure)),
+        key=lambda prefix: (-getattr(prefix, figure), prefix.name),
     )
     columns = [PREFIX._replace(heading=heading), Column("Keys", Format.COUNT, "keys"), MEMORY, last]
     return Table("use-extremes", heading, columns, largest[:ROWS_ON_TERMINAL], on=Place.TERMINAL)

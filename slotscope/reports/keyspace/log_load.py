@@ -60,7 +60,7 @@ def log_sections(log: LogLoad | None) -> list[Section]:
 
 def _commands(log: LogLoad) -> list[Block]:
     columns = [
-        Column("Command", Format.TEXT, lambda one: Cell(one.name, note="" if one.known else "(unknown)")),
+        Column("Command", Format.TEXT, lambda command: Cell(command.name, note="" if command.known else "(unknown)")),
         Column("Commands", Format.COUNT, "commands", "descending"),
         Column("Bytes", Format.SIZE, "log_bytes"),
         *share_columns(log.commands, "commands", "commands"),
@@ -80,8 +80,8 @@ def _written(log: LogLoad) -> list[Block]:
     keys = [
         Column("Key", Format.KEY, "key"),
         slots[0],
-        slots[1]._replace(of=lambda one: estimated(one.ops, one.ops_error, text.count)),
-        slots[2]._replace(of=lambda one: estimated(one.log_bytes, one.bytes_error, text.size)),
+        slots[1]._replace(of=lambda row: estimated(row.ops, row.ops_error, text.count)),
+        slots[2]._replace(of=lambda row: estimated(row.log_bytes, row.bytes_error, text.size)),
     ]
     tables = (
         ("write-keys-table", "Keys written most", keys, log.keys, "gold/write_keys"),

@@ -61,22 +61,26 @@ class SavingsReport:
     @property
     def counted(self) -> list[Row]:
         """Changes whose bytes add up."""
-        return [one for one in self.changes if one.counted]
+        return [change for change in self.changes if change.counted]
 
     @property
     def instead(self) -> list[Row]:
         """Other ways to save the same bytes."""
-        return [one for one in self.changes if not one.counted and one.kind in ("upgrade", "allocator", "restart")]
+        return [
+            change
+            for change in self.changes
+            if not change.counted and change.kind in ("upgrade", "allocator", "restart")
+        ]
 
     @property
     def hints(self) -> list[Row]:
         """Expiries and splits: they free memory only if data is given up or divided."""
-        return [one for one in self.changes if one.kind in ("expire", "split_key", "split_tag")]
+        return [change for change in self.changes if change.kind in ("expire", "split_key", "split_tag")]
 
     @property
     def saved_bytes(self) -> int:
         """What all counted changes save together."""
-        return sum(one.saved_bytes or 0 for one in self.counted)
+        return sum(change.saved_bytes or 0 for change in self.counted)
 
 
 def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
@@ -93,55 +97,57 @@ def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
     return SavingsReport(changes, conditions, curves)
 
 
-def savings_document(snapshot_id: str, found: SavingsReport | None) -> Document:
-    """Return *found* as a document of its own, for a terminal."""
-    verdict = "Nothing was measured." if found is None else _verdict(found)
+def savings_document(snapshot_id: str, report: SavingsReport | None) -> Document:
+    """Return *report* as a document of its own, for a terminal."""
+    verdict = "Nothing was measured." if report is None else _verdict(report)
     title = f"What would save memory in snapshot {snapshot_id}"
-    return Document("savings", title, verdict, savings_sections(found, whole=True), page_words="All of it")
+    return Document("savings", title, verdict, savings_sections(report, whole=True), page_words="All of it")
 
 
-def savings_sections(found: SavingsReport | None, *, whole: bool = False) -> list[Section]:
-    """Return the sections on *found*; a terminal gets one line, unless it asked for the *whole*."""
-    if found is None:
+def savings_sections(report: SavingsReport | None, *, whole: bool = False) -> list[Section]:
+    """Return the sections on *report*; a terminal gets one line, unless it asked for the *whole*."""
+    if report is None:
         return []
     place = Place.EVERYWHERE if whole else Place.PAGE
     title, about = "Changes" if whole else "What would save memory", "no two changes count the same bytes"
     hints = "Not counted: what could expire, what should be split"
     parts = [
-        Section("savings", title, _changes(found), about=about, short="Savings", on=place),
-        Section("instead", "Other ways to save the same bytes", [_other_ways(found)], on=place),
-        Section("hints", hints, _hints(found), short="Expire, split", on=place),
-        Section("servers", "The same keys on other servers", [_servers(found)], about="loaded from a dump", on=place),
-        Section("limits", "Limits of packed values", [_limits(found)], on=place),
+        Section("savings", title, _changes(report), about=about, short="Savings", on=place),
+        Section("instead", "Other ways to save the same bytes", [_other_ways(report)], on=place),
+        Section("hints", hints, _hints(report), short="Expire, split", on=place),
+        Section("servers", "The same keys on other servers", [_servers(report)], about="loaded from a dump", on=place),
+        Section("limits", "Limits of packed values", [_limits(report)], on=place),
     ]
     if whole:
         return parts
-    words = f"{text.size(found.saved_bytes)} could be saved: see slotscope advise, or the page"
-    return [Section("advice", "Savings", [Sentence(words)], on=Place.TERMINAL), *parts]
+    sentence = f"{text.size(report.saved_bytes)} could be saved: see slotscope advise, or the page"
+    return [Section("advice", "Savings", [Sentence(sentence)], on=Place.TERMINAL), *parts]
 
 
-def _verdict(found: SavingsReport) -> str:
-    share = text.percent(found.saved_bytes, found.now_bytes)
+def _verdict(report: SavingsReport) -> str:
+    share = text.percent(report.saved_bytes, report.now_bytes)
     return (
-        f"{text.size(found.now_bytes)} in memory, estimated; {text.size(found.saved_bytes)} ({share}) could be saved."
+        f"{text.size(report.now_bytes)} in memory, estimated; {text.size(report.saved_bytes)} ({share}) could be saved."
     )
 
 
 CHANGE: Final = Column(
-    "Change", Format.KEY, lambda one: Cell(one.subject, one.name) if one.subject else Cell(None, one.name)
+    "Change",
+    Format.KEY,
+    lambda change: Cell(change.subject, change.name) if change.subject else Cell(None, change.name),
 )
 
 
-def _changes(found: SavingsReport) -> list[Block]:
-    unmeasured, whole = found.conditions[0].unmeasured_keys, found.now_bytes or 1
-    sentences = [Sentence(_verdict(found), Place.PAGE, is_quiet=False)]
+def _changes(report: SavingsReport) -> list[Block]:
+    unmeasured, whole = report.conditions[0].unmeasured_keys, report.now_bytes or 1
+    sentences = [Sentence(_verdict(report), Place.PAGE, is_quiet=False)]
     if unmeasured:
         keys = text.plural(unmeasured, "key")
         sentences.append(Sentence(f"{keys} (modules, fields that expire) count as now under all conditions."))
-    if not found.counted:
+    if not report.counted:
         return [*sentences, Sentence("No change saves a thousandth of it.")]
-    saved = accumulate(one.saved_bytes or 0 for one in found.counted)
-    left = {id(one): found.now_bytes - so_far for one, so_far in zip(found.counted, saved, strict=True)}
+    saved = accumulate(change.saved_bytes or 0 for change in report.counted)
+    left = {id(change): report.now_bytes - so_far for change, so_far in zip(report.counted, saved, strict=True)}
 
     def bar(change: Row) -> Bar:
         return Bar((left[id(change)] + (change.saved_bytes or 0)) / whole, left[id(change)] / whole)
@@ -150,20 +156,23 @@ def _changes(found: SavingsReport) -> list[Block]:
         CHANGE,
         KEYS,
         Column("Saves", Format.SIZE, "saved_bytes", "descending"),
-        Column("Share", Format.SHARE, lambda one: (one.saved_bytes or 0) / whole),
-        Column("Left", Format.SIZE, lambda one: left[id(one)]),
+        Column("Share", Format.SHARE, lambda change: (change.saved_bytes or 0) / whole),
+        Column("Left", Format.SIZE, lambda change: left[id(change)]),
         Column("of memory", Format.BAR, bar, on=Place.PAGE),
         *HOW,
     ]
-    shown = found.counted[:ROWS_ON_TERMINAL]
-    firsts = {one.kind: one for one in reversed(shown)}.values()
+    shown = report.counted[:ROWS_ON_TERMINAL]
+    firsts = {change.kind: change for change in reversed(shown)}.values()
     facts = [
-        (text.shown(one.subject, 30) if one.subject else one.name, f"{one.how}. Risk: {one.risk}. Undo: {one.undo}")
-        for one in shown
-        if one in firsts or one.kind == "setting"
+        (
+            text.shown(change.subject, 30) if change.subject else change.name,
+            f"{change.how}. Risk: {change.risk}. Undo: {change.undo}",
+        )
+        for change in shown
+        if change in firsts or change.kind == "setting"
     ]
     caption = "Changes, largest saving first"
-    return [*sentences, _table("savings-table", caption, columns, found.counted), Facts(facts, Place.TERMINAL)]
+    return [*sentences, _table("savings-table", caption, columns, report.counted), Facts(facts, Place.TERMINAL)]
 
 
 def _table(
@@ -172,46 +181,52 @@ def _table(
     return Table(name, caption, columns, rows, "gold/savings", on_terminal=shown)
 
 
-def _other_ways(found: SavingsReport) -> Table:
+def _other_ways(report: SavingsReport) -> Table:
     columns = [CHANGE, KEYS, Column("Saves", Format.SIZE, "saved_bytes"), *HOW]
-    return _table("savings-instead", "Each instead of changes above", columns, found.instead)
+    return _table("savings-instead", "Each instead of changes above", columns, report.instead)
 
 
-def _hints(found: SavingsReport) -> list[Block]:
+def _hints(report: SavingsReport) -> list[Block]:
     """The first of each kind before the rest, so that prefixes to expire leave room for keys to split."""
-    kinds = [[one for one in found.hints if one.kind == kind] for kind in {one.kind: None for one in found.hints}]
-    firsts = [one for kind in kinds for one in kind[:HINTS_FIRST]]
-    rows = [*firsts, *(one for kind in kinds for one in kind[HINTS_FIRST:])]
+    kinds = [
+        [hint for hint in report.hints if hint.kind == kind] for kind in {hint.kind: None for hint in report.hints}
+    ]
+    firsts = [hint for kind in kinds for hint in kind[:HINTS_FIRST]]
+    rows = [*firsts, *(hint for kind in kinds for hint in kind[HINTS_FIRST:])]
     columns = [CHANGE, KEYS, Column("Frees", Format.SIZE, "saved_bytes"), *HOW]
     caption = "Frees memory only if data is given up or split"
     facts = [(f"{kind[0].name} {text.shown(kind[0].subject, 40)}", kind[0].how) for kind in kinds]
     return [_table("savings-hints", caption, columns, rows, len(firsts)), Facts(facts, Place.TERMINAL)]
 
 
-def _servers(found: SavingsReport) -> Table:
-    most = max((max(one.memory_bytes, one.now_bytes) for one in found.conditions), default=0) or 1
+def _servers(report: SavingsReport) -> Table:
+    most = max((max(condition.memory_bytes, condition.now_bytes) for condition in report.conditions), default=0) or 1
     columns = [
         Column("Server", Format.TEXT, "server"),
         Column("Allocator", Format.TEXT, "allocator"),
         Column("Memory", Format.SIZE, "memory_bytes", "ascending"),
-        Column("Of now", Format.RATIO, lambda one: one.memory_bytes / one.now_bytes if one.now_bytes else None),
-        Column("Compared", Format.BAR, lambda one: Bar(one.memory_bytes / most), on=Place.PAGE),
+        Column(
+            "Of now",
+            Format.RATIO,
+            lambda condition: condition.memory_bytes / condition.now_bytes if condition.now_bytes else None,
+        ),
+        Column("Compared", Format.BAR, lambda condition: Bar(condition.memory_bytes / most), on=Place.PAGE),
     ]
     caption, source = "Memory of the same keys after loading a dump", "gold/memory_conditions"
-    return Table("savings-servers", caption, columns, found.conditions, source, on_terminal=20)
+    return Table("savings-servers", caption, columns, report.conditions, source, on_terminal=20)
 
 
-def _limits(found: SavingsReport) -> Table:
-    curves = [one for one in found.curves if one.saved_bytes > 0]
-    most = max((one.saved_bytes for one in curves), default=1)
+def _limits(report: SavingsReport) -> Table:
+    curves = [curve for curve in report.curves if curve.saved_bytes > 0]
+    most = max((curve.saved_bytes for curve in curves), default=1)
     columns = [
         Column("Setting", Format.TEXT, "setting"),
         Column("Value", Format.COUNT, "value"),
         KEYS,
         Column("Saves", Format.SIZE, "saved_bytes"),
-        Column("Compared", Format.BAR, lambda one: Bar(one.saved_bytes / most), on=Place.PAGE),
+        Column("Compared", Format.BAR, lambda curve: Bar(curve.saved_bytes / most), on=Place.PAGE),
         Column("Walked at most", Format.COUNT, "walked_max"),
-        Column("Recommended", Format.TEXT, lambda one: "yes" if one.is_knee else ""),
+        Column("Recommended", Format.TEXT, lambda curve: "yes" if curve.is_knee else ""),
     ]
     caption = "What each limit saves, and how many elements (of lists: bytes) a command then walks at most"
     return Table("savings-curves", caption, columns, curves, "gold/saving_curves", on_terminal=60)

@@ -66,20 +66,22 @@ def load_report(root: str, snapshot_id: str, now_ms: int | None = None) -> Keysp
 
 def _warnings(head: dict[str, Any], sources: Sequence[Row], now_ms: int | None) -> list[Caveat]:
     """The stored warnings, gravest first, and the age of the oldest dump: tables have times only."""
-    found = [Caveat.of(**warning) for warning in head["warnings"] if warning["code"] != Code.SNAPSHOT_AGE]
+    caveats = [Caveat.of(**warning) for warning in head["warnings"] if warning["code"] != Code.SNAPSHOT_AGE]
     started_s = {
-        one.source: int(at) for one in sources if (at := dict(one.facts).get("ctime", "")).isdecimal() and len(at) < 19
+        source.source: int(at)
+        for source in sources
+        if (at := dict(source.facts).get("ctime", "")).isdecimal() and len(at) < 19
     }
     if now_ms is not None and started_s:
         oldest = min(started_s, key=lambda source: (started_s[source], source))
         start_s = started_s[oldest]
         if now_ms - start_s * 1000 >= AGE_MS_MIN:
             age = text.duration(now_ms // 1000 - start_s)
-            words = f"later writes are missing: {text.printable(oldest)} started {text.moment(start_s * 1000)}, {age} before this report"
+            message = f"later writes are missing: {text.printable(oldest)} started {text.moment(start_s * 1000)}, {age} before this report"
             if len(started_s) > 1:
-                words += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
-            found.append(Caveat.note(Code.SNAPSHOT_AGE, words))
-    return sorted(found, key=lambda one: list(Severity).index(one.severity))
+                message += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
+            caveats.append(Caveat.note(Code.SNAPSHOT_AGE, message))
+    return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
 
 
 def _key_use(root: str, snapshot_id: str) -> UseReport | None:
@@ -87,8 +89,10 @@ def _key_use(root: str, snapshot_id: str) -> UseReport | None:
     use = load_key_use(root, snapshot_id)
     if use is None:
         return None
-    telling = set(telling_prefixes({one.name: (one.keys, one.weight_bytes, one.ops_per_s) for one in use.prefixes}))
-    return replace(use, prefixes=[one for one in use.prefixes if one.name in telling])
+    telling = set(
+        telling_prefixes({prefix.name: (prefix.keys, prefix.weight_bytes, prefix.ops_per_s) for prefix in use.prefixes})
+    )
+    return replace(use, prefixes=[prefix for prefix in use.prefixes if prefix.name in telling])
 
 
 def _memory_basis(row: dict[str, Any]) -> MemoryBasis | None:

@@ -19,31 +19,37 @@ def audit_document(stored: StoredPlan, findings: Sequence[Finding]) -> Document:
     """Return *findings* as a table, then how each was measured; broken promises come first."""
     columns = [
         Column("What", Format.TEXT, _name),
-        Column("Promised", Format.COUNT, lambda one: Cell(one.promised, _figure(one, one.promised))),
-        Column("Measured", Format.COUNT, lambda one: Cell(one.measured, _measured(one), style="strong")),
+        Column("Promised", Format.COUNT, lambda finding: Cell(finding.promised, _figure(finding, finding.promised))),
+        Column("Measured", Format.COUNT, lambda finding: Cell(finding.measured, _measured(finding), style="strong")),
         Column(
             "",
             Format.TEXT,
-            lambda one: Cell("unknown" if one.is_unknown else _WORDS[one.kept], style=_STYLES[one.kept]),
+            lambda finding: Cell(
+                "unknown" if finding.is_unknown else _WORDS[finding.kept], style=_STYLES[finding.kept]
+            ),
         ),
     ]
-    ordered = sorted(findings, key=lambda one: one.kept is not False)
+    ordered = sorted(findings, key=lambda finding: finding.kept is not False)
     sections = [
         Section("partial", "Partial input", [Sentence(line) for line in partial_lines(stored.unread)]),
         Section("findings", "Promises", [Table("findings", "", columns, findings, on_terminal=len(findings))]),
-        Section("reasons", "How it was measured", [Facts([(_name(one), one.detail) for one in ordered])]),
+        Section("reasons", "How it was measured", [Facts([(_name(finding), finding.detail) for finding in ordered])]),
     ]
     return Document("audit", f"audit of plan {stored.plan_id}", _verdict(findings), sections)
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    broken = sum(one.kept is False for one in findings)
+    broken = sum(finding.kept is False for finding in findings)
     if broken:
         return f"{text.plural(broken, 'promise')} of the plan {'is' if broken == 1 else 'are'} broken."
-    unknown = [f"{_name(one)} {_measured(one)} (allowed: {factor(one.allowed)})" for one in findings if one.is_unknown]
+    unknown = [
+        f"{_name(finding)} {_measured(finding)} (allowed: {factor(finding.allowed)})"
+        for finding in findings
+        if finding.is_unknown
+    ]
     if unknown:
         return f"Unknown whether the plan kept its promise: {', '.join(unknown)}."
-    skipped = [_name(one) for one in findings if one.kept is None]
+    skipped = [_name(finding) for finding in findings if finding.kept is None]
     if skipped:
         return f"The plan kept its promises as far as they were compared; not compared: {', '.join(skipped)}."
     return "The plan kept what it promised."

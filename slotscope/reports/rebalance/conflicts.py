@@ -23,67 +23,71 @@ LISTED = 4
 def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     """Return the warnings about limits that cannot be met and capacities that are exceeded, the worst first."""
     plan = stored.plan
-    found = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_words(stored, one)) for one in plan.conflicts]
+    caveats = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_words(stored, conflict)) for conflict in plan.conflicts]
     if plan.verdict == PlanVerdict.CLOSER:
         over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
-        words = f"The search found no plan that keeps all limits{where}. Whether one exists is unknown."
-        found.append(Caveat.warning(Code.LIMITS_NOT_REACHED, words))
+        message = f"The search found no plan that keeps all limits{where}. Whether one exists is unknown."
+        caveats.append(Caveat.warning(Code.LIMITS_NOT_REACHED, message))
     if plan.given_up:
         names = _listed([resource_words(name) for name in plan.given_up])
-        words = f"Soft goal given up: {names} may stay above the limit. To keep it would break other limits or split slots into many ranges."
-        found.append(Caveat.warning(Code.GOAL_GIVEN_UP, words))
+        message = f"Soft goal given up: {names} may stay above the limit. To keep it would break other limits or split slots into many ranges."
+        caveats.append(Caveat.warning(Code.GOAL_GIVEN_UP, message))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")
-        words = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
-        found.append(Caveat.warning(Code.NO_ROOM, words))
-    return [*found, *_capacity_warnings(stored)]
+        message = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
+        caveats.append(Caveat.warning(Code.NO_ROOM, message))
+    return [*caveats, *_capacity_warnings(stored)]
 
 
-def conflict_words(stored: StoredPlan, one: Conflict) -> str:
+def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
     """Return the contradiction in a sentence: the limits, the least that gives way, and the tolerance of the plan."""
-    what = _listed([resource_words(name) for name in one.resources])
-    names = _listed([_name(stored, node) for node in one.nodes[:LISTED]], len(one.nodes) - LISTED)
-    slots = _listed([str(slot) for slot in one.slots[:LISTED]], len(one.slots) - LISTED)
-    if one.kind is ConflictKind.PINNED:
-        helps = "no tolerance helps" if one.least is None else f"it would take a tolerance of {_percent(one.least)}"
+    what = _listed([resource_words(name) for name in conflict.resources])
+    names = _listed([_name(stored, node) for node in conflict.nodes[:LISTED]], len(conflict.nodes) - LISTED)
+    slots = _listed([str(slot) for slot in conflict.slots[:LISTED]], len(conflict.slots) - LISTED)
+    if conflict.kind is ConflictKind.PINNED:
+        helps = (
+            "no tolerance helps"
+            if conflict.least is None
+            else f"it would take a tolerance of {_percent(conflict.least)}"
+        )
         return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {what}; {helps}."
-    if one.kind is ConflictKind.SMALL:
+    if conflict.kind is ConflictKind.SMALL:
         return (
             f"Impossible limit: {names} stays and must keep a slot, but its limit of {what} is below the lightest slot."
             " Raise its weight or capacity, or drain it."
         )
-    if one.kind is ConflictKind.SLOT:
-        verb = "is" if len(one.slots) == 1 else "are each"
+    if conflict.kind is ConflictKind.SLOT:
+        verb = "is" if len(conflict.slots) == 1 else "are each"
         return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored)}, and cannot be divided."
-    if one.kind is ConflictKind.CAPACITY:
+    if conflict.kind is ConflictKind.CAPACITY:
         parts = _hard_limits(stored, names)
         if stored.problem.zone_share_max is not None:
             parts.append(f"no zone above {_zone_share(stored)}")
         return f"These limits cannot be met together, proven: {_listed(parts)}. No tolerance helps. The plan comes as close as the search did."
-    if one.kind is ConflictKind.ZONES:
+    if conflict.kind is ConflictKind.ZONES:
         helps = (
             "no tolerance helps"
-            if one.least is None
-            else f"what was asked would take a tolerance of more than {_percent(one.least)}"
+            if conflict.least is None
+            else f"what was asked would take a tolerance of more than {_percent(conflict.least)}"
         )
-        given = _hard_limits(stored) if one.least is None else ["these tolerances"]
+        given = _hard_limits(stored) if conflict.least is None else ["these tolerances"]
         return (
             f"These limits cannot be met together, proven: {_listed([f'no zone above {_zone_share(stored)}', *given])}. The least share that may work is"
-            f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
+            f" {share_text(float(conflict.share or 0), digits=1)}, which the plan goes by; {helps}."
         )
-    limits = [f"the capacity of {names}"] if one.nodes else []
-    limits += [f"slot {slots}, which cannot be divided"] if one.slots else []
-    limits += ["the zones' share"] if one.prices is not None and one.prices.zones else []
+    limits = [f"the capacity of {names}"] if conflict.nodes else []
+    limits += [f"slot {slots}, which cannot be divided"] if conflict.slots else []
+    limits += ["the zones' share"] if conflict.prices is not None and conflict.prices.zones else []
     limits.append(f"the tolerance in {what}")
-    words = f"These limits cannot be met together, proven: {_listed(limits)}."
-    if one.least is None:
-        return f"{words} No tolerance helps. The plan comes as close as the search did."
-    words += f" Every tolerance up to {_percent(one.least)} is proven impossible."
+    message = f"These limits cannot be met together, proven: {_listed(limits)}."
+    if conflict.least is None:
+        return f"{message} No tolerance helps. The plan comes as close as the search did."
+    message += f" Every tolerance up to {_percent(conflict.least)} is proven impossible."
     used = max(stored.plan.tolerance, default=Fraction(0))
     if _keeps(stored):
-        return f"{words} The plan keeps {_percent(used)}; what lies between is unknown."
-    return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is unknown."
+        return f"{message} The plan keeps {_percent(used)}; what lies between is unknown."
+    return f"{message} The plan was made for {_percent(used)} and comes close; whether that can be met is unknown."
 
 
 def _zone_share(stored: StoredPlan) -> str:
@@ -118,7 +122,7 @@ def _keeps(stored: StoredPlan) -> bool:
 
 def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
     """Return an error for every master that ends above a capacity."""
-    problem, found = stored.problem, []
+    problem, caveats = stored.problem, []
     for master in problem.masters:
         for resource, most in master.capacity.items():
             load = problem.loads[resource]
@@ -128,8 +132,8 @@ def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
                 continue
             now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
             ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
-            found.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
-    return found
+            caveats.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
+    return caveats
 
 
 def _name(stored: StoredPlan, node_id: str) -> str:
@@ -137,10 +141,10 @@ def _name(stored: StoredPlan, node_id: str) -> str:
     return text.printable(node.address if node is not None and node.address else node_id[:12], 60)
 
 
-def _listed(words: Sequence[str], more: int = 0) -> str:
+def _listed(items: Sequence[str], more: int = 0) -> str:
     if more > 0:
-        return f"{', '.join(words)} and {text.count(more)} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+        return f"{', '.join(items)} and {text.count(more)} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
 def _percent(value: Fraction) -> str:

@@ -75,14 +75,14 @@ def to_document(report: RebalanceReport) -> Document:
 
 
 def _figures(report: RebalanceReport) -> list[str]:
-    found = [say.bound_words(report)] if report.acts or report.lower_bound_bytes else []
+    sentences = [say.bound_words(report)] if report.acts or report.lower_bound_bytes else []
     if report.acts:
         least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
-        found += [
+        sentences += [
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{least}",
             f"{text.plural(report.batches, 'batch', 'batches')}, about {text.duration(report.estimated_s)}",
         ]
-    return found
+    return sentences
 
 
 def _tiles(report: RebalanceReport) -> list[Tile]:
@@ -108,9 +108,9 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
 
 def worst_reach(report: RebalanceReport) -> Row | None:
     """The resource to lead with: memory where it is balanced, else the one furthest over its limit."""
-    memory = [one for one in report.reaches if one.resource == "memory_bytes"]
+    memory = [reach for reach in report.reaches if reach.resource == "memory_bytes"]
     return next(iter(memory), None) or max(
-        report.reaches, key=lambda one: one.before / one.limit if one.limit else 0.0, default=None
+        report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0, default=None
     )
 
 
@@ -119,8 +119,8 @@ def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
     if reach is None:
         return []
     before, after = (_heaviest(report, reach.resource, is_after=is_after) for is_after in (False, True))
-    amounts = " → ".join(say.amount(reach.resource, one[0]) for one in (before, after))
-    filled = " → ".join("unknown" if one[1] is None else say.share_text(one[1], digits=0) for one in (before, after))
+    amounts = " → ".join(say.amount(reach.resource, side[0]) for side in (before, after))
+    filled = " → ".join("unknown" if side[1] is None else say.share_text(side[1], digits=0) for side in (before, after))
     known = f"{filled} of capacity; " if before[1] is not None or after[1] is not None else ""
     name = f"Heaviest master, {say.SHORT_NAMES.get(reach.resource, say.resource_words(reach.resource))}"
     note = f"{known}{text.ratio(reach.before)} → {text.ratio(reach.after)} its fair share"
@@ -130,9 +130,9 @@ def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
 def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tuple[float, float | None]:
     """The load of the heaviest master, and the fullest master's share of its capacity."""
     loads = [
-        (one.after if is_after else one.before, one.capacity)
+        (share.after if is_after else share.before, share.capacity)
         for node in report.nodes
-        if (one := node.shares.get(resource)) is not None
+        if (share := node.shares.get(resource)) is not None
     ]
     filled = [load / capacity for load, capacity in loads if capacity]
     return max((load for load, _ in loads), default=0.0), max(filled, default=None)
@@ -140,9 +140,9 @@ def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tupl
 
 def _balance(report: RebalanceReport) -> Section:
     columns = [
-        Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
-        Column("Before", Format.RATIO, lambda one: Cell(one.before, note=_most(report, one, is_after=False), style="alarm" if one.before > one.limit else "")),
-        Column("After", Format.RATIO, lambda one: Cell(one.after, note=_most(report, one, is_after=True), style="alarm" if one.after > one.limit * (1 + say.ROUNDING) else "strong")),
+        Column("Resource", Format.TEXT, lambda reach: say.resource_words(reach.resource)),
+        Column("Before", Format.RATIO, lambda reach: Cell(reach.before, note=_most(report, reach, is_after=False), style="alarm" if reach.before > reach.limit else "")),
+        Column("After", Format.RATIO, lambda reach: Cell(reach.after, note=_most(report, reach, is_after=True), style="alarm" if reach.after > reach.limit * (1 + say.ROUNDING) else "strong")),
         Column("Limit", Format.RATIO, "limit"),
         Column("Lowest possible", Format.RATIO, "floor", on=Place.PAGE),
         Column("Tolerance", Format.TEXT, _tolerance),
@@ -170,28 +170,30 @@ def _masters(report: RebalanceReport) -> Section:
     nodes = sorted(report.nodes, key=lambda node: (node.role != "drained", -ratio(node, lead), node.node_id))
 
     def load(node: Row, *, is_after: bool) -> Cell:
-        one = node.shares.get(lead)
-        value = None if one is None else one.after if is_after else one.before
+        share = node.shares.get(lead)
+        value = None if share is None else share.after if is_after else share.before
         return Cell(value, say.amount(lead, value), style="strong" if is_after else "")
 
     def filled(node: Row) -> Cell:
-        one = node.shares.get(lead)
-        shares = [value / one.capacity for value in (one.before, one.after)] if one and one.capacity else []
+        share = node.shares.get(lead)
+        shares = [value / share.capacity for value in (share.before, share.after)] if share and share.capacity else []
         return Cell(shares[-1] if shares else None, " → ".join(map(text.share, shares)))
 
     columns = [
-        Column("Master", Format.TEXT, lambda one: report.names[one.node_id]),
-        Column("Address", Format.TEXT, lambda one: text.printable(one.address, NAME_MAX)),
+        Column("Master", Format.TEXT, lambda node: report.names[node.node_id]),
+        Column("Address", Format.TEXT, lambda node: text.printable(node.address, NAME_MAX)),
         Column("Zone", Format.TEXT, "zone", on=Place.PAGE),
-        Column("Role", Format.TEXT, lambda one: "" if one.role == "stays" else text.printable(one.role, 10)),
-        Column("Before", Format.COUNT, lambda one: load(one, is_after=False), on=Place.TERMINAL),
-        Column("After", Format.COUNT, lambda one: load(one, is_after=True), on=Place.TERMINAL),
+        Column("Role", Format.TEXT, lambda node: "" if node.role == "stays" else text.printable(node.role, 10)),
+        Column("Before", Format.COUNT, lambda node: load(node, is_after=False), on=Place.TERMINAL),
+        Column("After", Format.COUNT, lambda node: load(node, is_after=True), on=Place.TERMINAL),
         Column("Of capacity", Format.SHARE, filled),
-        Column("Slots", Format.COUNT, lambda one: Cell(one.slots_after, _change(one.slots_before, one.slots_after))),
+        Column(
+            "Slots", Format.COUNT, lambda node: Cell(node.slots_after, _change(node.slots_before, node.slots_after))
+        ),
         Column(
             "Ranges",
             Format.COUNT,
-            lambda one: Cell(one.ranges_after, _change(one.ranges_before, one.ranges_after)),
+            lambda node: Cell(node.ranges_after, _change(node.ranges_before, node.ranges_after)),
             on=Place.PAGE,
         ),
         *(
@@ -200,9 +202,9 @@ def _masters(report: RebalanceReport) -> Section:
         ),
     ]
     known = {
-        "Zone": any(one.zone for one in nodes),
-        "Role": any(one.role != "stays" for one in nodes),
-        "Of capacity": any(one.shares[lead].capacity for one in nodes if lead in one.shares),
+        "Zone": any(node.zone for node in nodes),
+        "Role": any(node.role != "stays" for node in nodes),
+        "Of capacity": any(node.shares[lead].capacity for node in nodes if lead in node.shares),
     }
     columns = [column for column in columns if known.get(column.heading, True)]
     caption = "Thin bar: before; thick bar: after; mark: limit. Heaviest master first."
@@ -212,8 +214,8 @@ def _masters(report: RebalanceReport) -> Section:
 
 
 def _load_bar(report: RebalanceReport, resource: str, node: Row) -> Cell:
-    loads = [one for each in report.nodes if (one := each.shares.get(resource)) is not None]
-    most = max((max(one.before, one.after, min(one.limit, 2 * one.fair)) for one in loads), default=0.0)
+    loads = [load for each in report.nodes if (load := each.shares.get(resource)) is not None]
+    most = max((max(load.before, load.after, min(load.limit, 2 * load.fair)) for load in loads), default=0.0)
     share = node.shares.get(resource)
     if share is None or not most:
         return Cell(None)
@@ -227,15 +229,18 @@ def _change(before: int, after: int) -> str:
 
 
 def _moves(report: RebalanceReport) -> Section:
-    ordered = sorted(report.transfers, key=lambda one: (-(one.bytes or 0), -len(one.slots), one.batch, one.slots))
+    ordered = sorted(
+        report.transfers,
+        key=lambda transfer: (-(transfer.bytes or 0), -len(transfer.slots), transfer.batch, transfer.slots),
+    )
     columns = [
-        Column("From", Format.TEXT, lambda one: _named(report, one.source)),
-        Column("To", Format.TEXT, lambda one: _named(report, one.target)),
-        Column("Slots", Format.COUNT, lambda one: len(one.slots)),
+        Column("From", Format.TEXT, lambda transfer: _named(report, transfer.source)),
+        Column("To", Format.TEXT, lambda transfer: _named(report, transfer.target)),
+        Column("Slots", Format.COUNT, lambda transfer: len(transfer.slots)),
         Column("Bytes", Format.SIZE, "bytes"),
         Column("Keys", Format.COUNT, "keys"),
         Column("Batch", Format.COUNT, "batch"),
-        Column("Slot ranges", Format.LONG, lambda one: say.ranges_text(one.ranges, RANGES_NAMED)),
+        Column("Slot ranges", Format.LONG, lambda transfer: say.ranges_text(transfer.ranges, RANGES_NAMED)),
     ]
     many = len(ordered) > TRANSFERS_ON_TERMINAL
     about = f"{f'the {TRANSFERS_ON_TERMINAL} largest of ' if many else ''}{text.plural(len(ordered), 'transfer')}"
@@ -253,9 +258,9 @@ def _named(report: RebalanceReport, node_id: str) -> str:
 def _heavy(report: RebalanceReport) -> Section:
     columns = [
         Column("Slot", Format.SLOT, "slot"),
-        Column("On", Format.TEXT, lambda one: _named(report, one.node_id), on=Place.PAGE),
+        Column("On", Format.TEXT, lambda row: _named(report, row.node_id), on=Place.PAGE),
         Column("Fair share", Format.RATIO, "ratio"),
-        Column("Resource", Format.TEXT, lambda one: say.resource_words(one.resource)),
+        Column("Resource", Format.TEXT, lambda row: say.resource_words(row.resource)),
         Column("Because of", Format.KEY, _cause),
         Column("Pieces", Format.COUNT, "pieces"),
         Column("What helps", Format.LONG, say.remedy),
@@ -283,10 +288,10 @@ def _alternatives(report: RebalanceReport) -> Section:
         Column(
             "Choice",
             Format.TEXT,
-            lambda one: Cell(one.choice or "", style="strong" if one.choice == "recommended" else ""),
+            lambda row: Cell(row.choice or "", style="strong" if row.choice == "recommended" else ""),
         ),
-        Column("Moves", Format.COUNT, lambda one: _moved(report, one.moved_bytes), "ascending"),
-        Column("Above minimum", Format.SHARE, lambda one: Cell(one.over_bound, say.share_text(one.over_bound))),
+        Column("Moves", Format.COUNT, lambda row: _moved(report, row.moved_bytes), "ascending"),
+        Column("Above minimum", Format.SHARE, lambda row: Cell(row.over_bound, say.share_text(row.over_bound))),
         Column("Ranges", Format.COUNT, "ranges"),
         Column("Slots", Format.COUNT, "moved_slots"),
     ]

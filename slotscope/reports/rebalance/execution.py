@@ -29,7 +29,8 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     at, total_s = list(stored.problem.loads).index(stored.problem.cost), sum(prospect.seconds)
     checks: list[list[Cell | str]] = [
-        [Cell("failed" if found else "ok", style="alarm" if found else ""), title] for title, found in examine(prospect)
+        [Cell("failed" if problems else "ok", style="alarm" if problems else ""), title]
+        for title, problems in examine(prospect)
     ]
     jobs: list[list[Any]] = [
         [
@@ -89,20 +90,20 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
     for batch in prospect.batches if batches is None else batches:
         yield "#", f"batch {batch.number}"
         for command in commands_of(batch, prospect.path):
-            words = " ".join(map(str, command.words))
+            command_line = " ".join(map(str, command.words))
             if command.words[1] == "GETKEYSINSLOT":
-                words += "   # until it answers none"
+                command_line += "   # until it answers none"
             if command.words[0] == "MIGRATE":
                 host, _, port = addresses[str(command.words[1])].rpartition(":")
-                words = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
-            yield addresses[command.node], words
+                command_line = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
+            yield addresses[command.node], command_line
             if command.words[3:4] == ("NODE",) and command.words[4] != command.node and prospect.path is Path.LEGACY:
-                yield OTHERS, words
+                yield OTHERS, command_line
 
 
 def _typed(lines: Iterable[Line]) -> list[str]:
     """Return *lines* as a person types them, safe for a terminal."""
-    return [_safe(f"# {words}" if where == "#" else f"{where}> {words}") for where, words in lines]
+    return [_safe(f"# {command_line}" if where == "#" else f"{where}> {command_line}") for where, command_line in lines]
 
 
 def command_text(stored: StoredPlan, prospect: Situation) -> str:
@@ -148,7 +149,9 @@ def dry_run_json(stored: StoredPlan, prospect: Situation) -> dict[str, Any]:
 
 
 def _json_lines(lines: Iterator[Line]) -> list[dict[str, str]]:
-    return [{"node": where, "command": words.partition("   # ")[0]} for where, words in lines if where != "#"]
+    return [
+        {"node": where, "command": command_line.partition("   # ")[0]} for where, command_line in lines if where != "#"
+    ]
 
 
 def _safe(line: str) -> str:

@@ -64,23 +64,28 @@ class FleetPlansReport:
     @property
     def due(self) -> list[PlannedCluster]:
         """The clusters that need a person, the worst first."""
-        return sorted((one for one in self.clusters if one.needs_a_person), key=lambda one: (-one.excess, one.cluster))
+        return sorted(
+            (cluster for cluster in self.clusters if cluster.needs_a_person),
+            key=lambda cluster: (-cluster.excess, cluster.cluster),
+        )
 
     @property
     def failed(self) -> list[PlannedCluster]:
         """The clusters without a plan."""
-        return sorted((one for one in self.clusters if one.failure is not None), key=lambda one: one.cluster)
+        return sorted(
+            (cluster for cluster in self.clusters if cluster.failure is not None), key=lambda cluster: cluster.cluster
+        )
 
     @property
     def verdict(self) -> str:
         """How many clusters need a move, and what is wrong with others."""
-        moving = [one for one in self.due if one.moved_slots]
+        moving = [cluster for cluster in self.due if cluster.moved_slots]
         counts = (
-            (sum(one.has_conflict for one in self.due), "with contradicting limits"),
-            (sum(one.is_partial for one in self.clusters), "with partial inputs"),
+            (sum(cluster.has_conflict for cluster in self.due), "with contradicting limits"),
+            (sum(cluster.is_partial for cluster in self.clusters), "with partial inputs"),
             (len(self.failed), "without a plan"),
         )
-        others = "".join(f", {text.count(number)} {words}" for number, words in counts if number)
+        others = "".join(f", {text.count(number)} {label}" for number, label in counts if number)
         return f"{text.count(len(moving))} of {text.plural(len(self.clusters), 'cluster')} need to move slots{others}."
 
 
@@ -89,8 +94,8 @@ def to_document(report: FleetPlansReport) -> Document:
     plan = f"{program_name()} plan execute --root {shell_word(report.root)} --plan PLAN --cluster HOST:PORT"
     sections = [
         Section("due", "Clusters to rebalance", [_table(report)], about="worst first"),
-        Section("reasons", "Reasons", [Facts([(one.cluster, one.sentence) for one in report.due])]),
-        Section("failed", "Without a plan", [Facts([(one.cluster, one.failure.line) for one in report.failed if one.failure])]),
+        Section("reasons", "Reasons", [Facts([(cluster.cluster, cluster.sentence) for cluster in report.due])]),
+        Section("failed", "Without a plan", [Facts([(cluster.cluster, cluster.failure.line) for cluster in report.failed if cluster.failure])]),
         Section("next", "Next", [Commands([(plan, "dry run of one plan; --apply moves the slots")] if report.due else [])]),
     ]  # fmt: skip
     return Document(
@@ -105,16 +110,16 @@ def to_document(report: FleetPlansReport) -> Document:
 
 
 def _table(report: FleetPlansReport) -> Table:
-    def plan(one: PlannedCluster) -> Cell:
-        return Cell(one.plan_id, link=quote((one.page or "").rpartition("/")[2]))
+    def plan(cluster: PlannedCluster) -> Cell:
+        return Cell(cluster.plan_id, link=quote((cluster.page or "").rpartition("/")[2]))
 
     columns = [
-        Column("Cluster", Format.KEY, lambda one: one.cluster.encode("utf-8", "surrogateescape")),
+        Column("Cluster", Format.KEY, lambda cluster: cluster.cluster.encode("utf-8", "surrogateescape")),
         Column("Before", Format.RATIO, "before"),
         Column("After", Format.RATIO, "after"),
         Column("Limit", Format.RATIO, "limit"),
-        Column("Resource", Format.TEXT, lambda one: resource_words(one.resource), on=Place.PAGE),
-        Column("Moves", Format.SIZE, lambda one: Cell(one.moved, amount(one.cost, one.moved))),
+        Column("Resource", Format.TEXT, lambda cluster: resource_words(cluster.resource), on=Place.PAGE),
+        Column("Moves", Format.SIZE, lambda cluster: Cell(cluster.moved, amount(cluster.cost, cluster.moved))),
         Column("Slots", Format.COUNT, "moved_slots"),
         Column("Time", Format.DURATION, "estimated_s"),
         Column("Plan", Format.TEXT, plan),

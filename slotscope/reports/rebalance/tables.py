@@ -64,12 +64,12 @@ def _nodes(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 def _transfers(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the slots of each batch, source and target as one transfer."""
     joined = grouped(sorted(rows, key=lambda row: int(row["slot"])), "batch", "source", "target")
-    found = []
+    transfers = []
     for (batch, source, target), moves in sorted(joined.items()):
         slots = tuple(row["slot"] for row in moves)
         sums = {"bytes": _sum(moves, "bytes"), "keys": _sum(moves, "keys")}
-        found.append(Row(batch=batch, source=source, target=target, slots=slots, ranges=slot_ranges(slots), **sums))
-    return found
+        transfers.append(Row(batch=batch, source=source, target=target, slots=slots, ranges=slot_ranges(slots), **sums))
+    return transfers
 
 
 def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
@@ -79,18 +79,18 @@ def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
 
 def _curve(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Budgets in their order; those that give the same are one row, named after the plan if it is among them."""
-    found = []
+    points = []
     ordered = sorted(rows, key=lambda row: int(row["number"]))
     for alike in grouped(ordered, "moved_bytes", "ranges", "moved_slots").values():
         names = [row["choice"] for row in alike if row["choice"]]
         name = RECOMMENDED if RECOMMENDED in names else next(iter(names), None)
-        found.append(Row(**{**alike[0], "choice": name}))
-    return found
+        points.append(Row(**{**alike[0], "choice": name}))
+    return points
 
 
 def _heavy(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     lines = []
-    for found in grouped(rows, "slot", "resource").values():
-        ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
-        lines.append(Row(**{**found[0], "parts": [Row(**row) for row in ranked]}))
+    for alike in grouped(rows, "slot", "resource").values():
+        ranked = sorted((row for row in alike if row["rank"] is not None), key=lambda row: int(row["rank"]))
+        lines.append(Row(**{**alike[0], "parts": [Row(**row) for row in ranked]}))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))

@@ -58,8 +58,8 @@ def factor(value: float | None) -> str:
 
 def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
     """Slot ranges as CLUSTER NODES writes them, *limit* at most."""
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:limit]]
-    return " ".join(words) + (f" and {text.count(len(ranges) - limit)} more" if len(ranges) > limit else "")
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:limit]]
+    return " ".join(parts) + (f" and {text.count(len(ranges) - limit)} more" if len(ranges) > limit else "")
 
 
 def headline(report: RebalanceReport) -> str:
@@ -115,7 +115,7 @@ def _verdict(report: RebalanceReport) -> str:
     which = "hard limits" if _given_up(report) else "limits"
     line = report.binding
     if line is not None and report.verdict == PlanVerdict.MOVE:
-        reach = next(one for one in report.reaches if one.resource == line.resource)
+        reach = next(entry for entry in report.reaches if entry.resource == line.resource)
         best = "Best possible" if reach.after <= reach.limit else "Best found"
         return (
             f"No move can balance this cluster: {_bound_by(line)}. {best}: {reach.before:.2f}× → {reach.after:.2f}×, "
@@ -133,7 +133,8 @@ def _verdict(report: RebalanceReport) -> str:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
     raised = [reach for reach in report.reaches if is_relaxed(reach)]
     limits = "; ".join(
-        f"{resource_words(one.resource)} up to {factor(one.limit)}, since slots cannot be divided" for one in raised
+        f"{resource_words(entry.resource)} up to {factor(entry.limit)}, since slots cannot be divided"
+        for entry in raised
     )
     if report.verdict == PlanVerdict.MOVE:
         return f"{moves}: every master ends within its {which}{f' ({limits})' if limits else ''}."
@@ -165,17 +166,17 @@ def reason(report: RebalanceReport) -> str:
 
 def _above_capacity(report: RebalanceReport) -> str:
     """Return a sentence on the master farthest above a capacity that the plan brings below it; empty without one."""
-    found = [
+    overfull = [
         (share.before / share.capacity, node, resource, share)
         for node in report.nodes
         for resource, share in node.shares.items()
         if share.capacity and share.after <= share.capacity < share.before
     ]
-    if not found:
+    if not overfull:
         return ""
-    _, node, resource, share = max(found, key=lambda one: one[0])
+    _, node, resource, share = max(overfull, key=lambda entry: entry[0])
     unit = "" if is_bytes(resource) else f" {resource_words(resource)}"
-    others = len({one.node_id for _, one, _, _ in found}) - 1
+    others = len({entry[1].node_id for entry in overfull}) - 1
     more = f"; so {'is' if others == 1 else 'are'} {text.plural(others, 'other master')}" if others else ""
     return (
         f"{text.printable(node.address or node.node_id, 80)} is above its capacity of {amount(resource, share.capacity or 0.0)}{unit}: "
@@ -219,7 +220,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
     owners = sum(1 for node in report.nodes if node.slots_after)
     if not report.acts or report.ranges_after <= RANGES_A_MASTER_MAX * owners:
         return []
-    limits = " and ".join(resource_words(one.resource) for one in report.reaches)
+    limits = " and ".join(resource_words(reach.resource) for reach in report.reaches)
     why = (
         f"{text.count(report.ranges_after)} slot ranges are more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
         f"limit ({limits}), so single slots fill what is left."

@@ -133,7 +133,7 @@ class SimulationReport:
         if not self.cases:
             return ""
         first = self.cases[0].parameters
-        return ", ".join(f"{words} {first[name]}" for name, words in PARAMETER_WORDS.items() if name not in self.varied)
+        return ", ".join(f"{label} {first[name]}" for name, label in PARAMETER_WORDS.items() if name not in self.varied)
 
 
 def read_report(*, root: str, snapshot: str) -> SimulationReport:
@@ -145,7 +145,7 @@ def read_report(*, root: str, snapshot: str) -> SimulationReport:
     per_case: dict[int, list[dict[str, Any]]] = {}
     for row in read_rows(root, SIMULATED_QUANTILES, order_by='"case", figure', snapshot_id=snapshot):
         per_case.setdefault(row["case"], []).append(row)
-    cases = tuple(_case(number, found) for number, found in sorted(per_case.items()))
+    cases = tuple(_case(number, rows_of_case) for number, rows_of_case in sorted(per_case.items()))
     return SimulationReport(snapshot, totals["runs"], cases, int(totals["broken"]))
 
 
@@ -185,10 +185,10 @@ ROWS_ON_TERMINAL: Final = 60
 
 def to_document(report: SimulationReport) -> Document:
     """Return *report* as a document."""
-    measured = [name for name in FIGURE_WORDS if any(one.spreads[name].known for one in report.cases)]
+    measured = [name for name in FIGURE_WORDS if any(case.spreads[name].known for case in report.cases)]
     unknown = [
-        Sentence(f"Unknown: {words} ({unknown_text(name, report.runs)}).")
-        for name, words in FIGURE_WORDS.items()
+        Sentence(f"Unknown: {label} ({unknown_text(name, report.runs)}).")
+        for name, label in FIGURE_WORDS.items()
         if report.cases and name not in measured
     ]
     sections = [
@@ -201,7 +201,7 @@ def to_document(report: SimulationReport) -> Document:
         ),
     ]
     broken = text.plural(report.violations, "invariant")
-    recovered = sum(one.spreads["elected_ms"].known for one in report.cases)
+    recovered = sum(case.spreads["elected_ms"].known for case in report.cases)
     return Document(
         "simulation",
         report.title,
@@ -222,7 +222,7 @@ def to_document(report: SimulationReport) -> Document:
 
 def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
     """A row for each figure of each case; bars of one figure share an axis."""
-    tops = {name: max(one.spreads[name].worst or 0.0 for one in report.cases) or 1.0 for name in measured}
+    tops = {name: max(case.spreads[name].worst or 0.0 for case in report.cases) or 1.0 for name in measured}
 
     def bar(row: tuple[str, Case]) -> Bar:
         p10, p50, p90 = ((value or 0.0) / tops[row[0]] for value in row[1].spreads[row[0]][3:6])
@@ -233,12 +233,12 @@ def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
         return Cell(value, text.NOTHING if value is None else figure_text(row[0], value))
 
     columns = [
-        Column("Figure", Format.TEXT, lambda one: FIGURE_WORDS[one[0]]),
-        Column("Case", Format.TEXT, lambda one: report.words(one[1])),
+        Column("Figure", Format.TEXT, lambda row: FIGURE_WORDS[row[0]]),
+        Column("Case", Format.TEXT, lambda row: report.words(row[1])),
         Column(
             "Runs",
             Format.COUNT,
-            lambda one: Cell(one[1].spreads[one[0]].known, note=f"of {one[1].spreads[one[0]].runs}"),
+            lambda row: Cell(row[1].spreads[row[0]].known, note=f"of {row[1].spreads[row[0]].runs}"),
         ),
         *(
             Column(title, Format.COUNT, partial(quantile, name), on=Place.EVERYWHERE if name in SHORT else Place.PAGE)
@@ -248,7 +248,7 @@ def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
     ]
     if len(report.cases) < 2:
         columns.pop(1)
-    rows = [(name, one) for name in measured for one in report.cases]
+    rows = [(name, case) for name in measured for case in report.cases]
     caption = "Quantiles over the runs that have the figure"
     return Table(
         "cases-table", caption, columns, rows, "gold/simulated_quantiles", on_page=2_000, on_terminal=ROWS_ON_TERMINAL

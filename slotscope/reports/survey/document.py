@@ -16,70 +16,78 @@ MASTERS_SHOWN = 12
 ROWS_SHOWN = 6
 
 
-def look_document(found: Overview, address: str) -> Document:
-    """Return *found*, which began at *address*, as a document."""
-    figures = [text.plural(found.nodes, "node"), text.plural(found.keys, "key")]
-    if found.memory_bytes is not None:
-        figures.append(_estimate(found.memory_bytes))
-    is_whole = all(one.all_keys for one in found.masters)
-    untouched = [] if all(one.keys is not None and not one.keys.value for one in found.untouched) else found.untouched
+def look_document(overview: Overview, address: str) -> Document:
+    """Return *overview*, which began at *address*, as a document."""
+    figures = [text.plural(overview.nodes, "node"), text.plural(overview.keys, "key")]
+    if overview.memory_bytes is not None:
+        figures.append(_estimate(overview.memory_bytes))
+    is_whole = all(master.all_keys for master in overview.masters)
+    untouched = (
+        []
+        if all(group.keys is not None and not group.keys.value for group in overview.untouched)
+        else overview.untouched
+    )
     command = (
         f"{program_name()} rebalance {shell_word(address)}",
         "plan which slots to move; nothing is changed without --apply",
     )
     sections = [
-        _masters(found),
-        _slots(found),
-        _keys("Biggest keys", "" if is_whole else "of those measured: there may be bigger ones", found.biggest_keys),
-        _groups("Heaviest prefixes", Format.KEY, found.prefixes),
-        _groups("Heaviest hash tags", Format.TAG, found.hash_tags),
-        _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys),
-        _keys("Longest untouched keys", "by OBJECT IDLETIME", found.idlest_keys),
-        Section("untouched", "Untouched memory", [Facts([_untouched(one) for one in untouched], is_tiled=True)]),
-        Section("notes", "Notes", [Facts([("-", note) for note in found.notes])]),
-        *([Section("next", "Next", [Commands([command])])] if len(found.masters) > 1 else []),
+        _masters(overview),
+        _slots(overview),
+        _keys("Biggest keys", "" if is_whole else "of those measured: there may be bigger ones", overview.biggest_keys),
+        _groups("Heaviest prefixes", Format.KEY, overview.prefixes),
+        _groups("Heaviest hash tags", Format.TAG, overview.hash_tags),
+        _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", overview.most_used_keys),
+        _keys("Longest untouched keys", "by OBJECT IDLETIME", overview.idlest_keys),
+        Section("untouched", "Untouched memory", [Facts([_untouched(row) for row in untouched], is_tiled=True)]),
+        Section("notes", "Notes", [Facts([("-", note) for note in overview.notes])]),
+        *([Section("next", "Next", [Commands([command])])] if len(overview.masters) > 1 else []),
     ]
     return Document(
-        "look", f"look at {address}", found.verdict, sections, subtitle="".join(f" · {one}" for one in figures), warnings=found.symptoms
+        "look", f"look at {address}", overview.verdict, sections, subtitle="".join(f" · {figure}" for figure in figures), warnings=overview.symptoms
     )  # fmt: skip
 
 
-def _masters(found: Overview) -> Section:
-    heaviest = sorted(found.masters, key=lambda one: (-(one.memory_bytes or Estimate(one.keys, 0)).value, one.address))
+def _masters(overview: Overview) -> Section:
+    heaviest = sorted(
+        overview.masters, key=lambda master: (-(master.memory_bytes or Estimate(master.keys, 0)).value, master.address)
+    )
     columns = [
-        Column("Address", Format.KEY, lambda one: one.address.encode("utf-8", "surrogateescape")),
-        Column("Slots", Format.COUNT, lambda one: one.slots or None),
+        Column("Address", Format.KEY, lambda master: master.address.encode("utf-8", "surrogateescape")),
+        Column("Slots", Format.COUNT, lambda master: master.slots or None),
         Column("Keys", Format.COUNT, "keys"),
-        Column("In keys", Format.SIZE, lambda one: _cell(one.memory_bytes, _estimate)),
+        Column("In keys", Format.SIZE, lambda master: _cell(master.memory_bytes, _estimate)),
         Column("Used", Format.SIZE, "used_memory"),
-        Column("Of max", Format.SHARE, lambda one: one.used_memory / one.maxmemory if one.maxmemory else None),
-        Column("Cmds/s", Format.COUNT, lambda one: _cell(one.commands_per_s, _rate)),
+        Column(
+            "Of max", Format.SHARE, lambda master: master.used_memory / master.maxmemory if master.maxmemory else None
+        ),
+        Column("Cmds/s", Format.COUNT, lambda master: _cell(master.commands_per_s, _rate)),
     ]
     about = f"the {MASTERS_SHOWN} heaviest of {len(heaviest)}" if len(heaviest) > MASTERS_SHOWN else ""
     table = Table("masters", "", columns, heaviest, on_terminal=MASTERS_SHOWN, is_sample=True)
     return Section("masters", "Masters", [table], about=about)
 
 
-def _cell(value: Any, words: Callable[[Any], str]) -> Cell:
-    return Cell(None) if value is None else Cell(value, words(value))
+def _cell(value: Any, format_value: Callable[[Any], str]) -> Cell:
+    return Cell(None) if value is None else Cell(value, format_value(value))
 
 
-def _slots(found: Overview) -> Section:
+def _slots(overview: Overview) -> Section:
     columns = [
         Column("Slot", Format.SLOT, "slot"),
-        Column("Master", Format.KEY, lambda one: one.master.encode("utf-8", "surrogateescape")),
+        Column("Master", Format.KEY, lambda slot: slot.master.encode("utf-8", "surrogateescape")),
         Column("Keys", Format.COUNT, "keys"),
-        Column("In keys", Format.SIZE, lambda one: _cell(one.memory_bytes, _estimate)),
-        Column("Of CPU time", Format.SHARE, lambda one: one.cpu_share),
+        Column("In keys", Format.SIZE, lambda slot: _cell(slot.memory_bytes, _estimate)),
+        Column("Of CPU time", Format.SHARE, lambda slot: slot.cpu_share),
     ]
-    table = Table("slots", "", columns, found.slots, on_terminal=ROWS_SHOWN, is_sample=True)
+    table = Table("slots", "", columns, overview.slots, on_terminal=ROWS_SHOWN, is_sample=True)
     return Section("slots", "Slots that stand out", [table], about="three times the mean or more")
 
 
 def _keys(heading: str, about: str, keys: Sequence[Row]) -> Section:
     columns = [
         Column("Key", Format.KEY, "key"),
-        Column("Type", Format.TEXT, lambda one: one.type[:12] or text.NOTHING),
+        Column("Type", Format.TEXT, lambda key: key.type[:12] or text.NOTHING),
         Column("Memory", Format.SIZE, "memory_bytes"),
         Column("Elements", Format.COUNT, "elements"),
         Column("Freq", Format.COUNT, "frequency"),
@@ -90,28 +98,28 @@ def _keys(heading: str, about: str, keys: Sequence[Row]) -> Section:
     return Section(heading, heading, [table], about=about)
 
 
-def _untouched(one: Row) -> tuple[str, str]:
-    size = "unknown (too few keys sampled)" if one.memory_bytes is None else _estimate(one.memory_bytes)
-    return f"untouched for {text.plural(one.days, 'day')}:", size
+def _untouched(row: Row) -> tuple[str, str]:
+    size = "unknown (too few keys sampled)" if row.memory_bytes is None else _estimate(row.memory_bytes)
+    return f"untouched for {text.plural(row.days, 'day')}:", size
 
 
 def _groups(heading: str, how: Format, groups: Sequence[Row]) -> Section:
     columns = [
         Column("Prefix" if how is Format.KEY else "Tag", how, "name"),
-        Column("Keys", Format.COUNT, lambda one: Cell(one.keys, _estimate(one.keys, text.count))),
-        Column("Memory", Format.SIZE, lambda one: Cell(one.memory_bytes, _estimate(one.memory_bytes))),
+        Column("Keys", Format.COUNT, lambda group: Cell(group.keys, _estimate(group.keys, text.count))),
+        Column("Memory", Format.SIZE, lambda group: Cell(group.memory_bytes, _estimate(group.memory_bytes))),
     ]
     table = Table("groups", "", columns, groups, on_terminal=ROWS_SHOWN, is_sample=True)
-    return Section(heading, heading, [table], about="estimated" if any(one.keys.error for one in groups) else "")
+    return Section(heading, heading, [table], about="estimated" if any(group.keys.error for group in groups) else "")
 
 
-def _estimate(one: Estimate, words: Callable[[int], str] = text.size) -> str:
+def _estimate(estimate: Estimate, format_number: Callable[[int], str] = text.size) -> str:
     """``41.2 MB ±3 %``, with * where it is skewed; without ± where all was counted."""
-    value = words(round(one.value))
-    if not one.error or not one.value:
+    value = format_number(round(estimate.value))
+    if not estimate.error or not estimate.value:
         return value
-    digits = 1 if one.error < one.value / 10 else 0
-    return f"{value} ±{100 * one.error / one.value:.{digits}f} %{'*' if one.skewed else ''}"
+    digits = 1 if estimate.error < estimate.value / 10 else 0
+    return f"{value} ±{100 * estimate.error / estimate.value:.{digits}f} %{'*' if estimate.skewed else ''}"
 
 
 def _rate(value: float) -> str:

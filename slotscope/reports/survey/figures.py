@@ -80,7 +80,7 @@ def overview(survey: Survey, *, separators: str) -> Overview:
         untouched(parts),
     )
     estimates = [master.memory_bytes for master in masters] + [days.memory_bytes for days in cold]
-    shown = [one for one in estimates if one is not None]
+    shown = [estimate for estimate in estimates if estimate is not None]
     shown += [group.memory_bytes for group in (*heaviest, *heaviest_tags)]
     return Overview(
         _verdict(survey, masters),
@@ -96,7 +96,7 @@ def overview(survey: Survey, *, separators: str) -> Overview:
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         [_key(draw, part.master) for part, draw in longest_idle(parts, LISTED)],
         cold,
-        list(_notes(survey, masters, skewed=any(one.skewed for one in shown))),
+        list(_notes(survey, masters, skewed=any(estimate.skewed for estimate in shown))),
         survey.seconds,
         survey.rate,
     )
@@ -120,9 +120,9 @@ def _master(master: Master, survey: Survey) -> Row:
 
 
 def _verdict(survey: Survey, masters: Sequence[Row]) -> str:
-    what = "cluster" if any(one.topology is not None for one in survey.checkups) else "server"
-    errors = [one.text for one in survey.symptoms if one.severity is Severity.ERROR]
-    warnings = sum(one.severity is Severity.WARNING for one in survey.symptoms)
+    what = "cluster" if any(checkup.topology is not None for checkup in survey.checkups) else "server"
+    errors = [symptom.text for symptom in survey.symptoms if symptom.severity is Severity.ERROR]
+    warnings = sum(symptom.severity is Severity.WARNING for symptom in survey.symptoms)
     if errors:
         more = f" (and {text.plural(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
         health = f"The {what} is not healthy: {errors[0]}{more}"
@@ -134,22 +134,22 @@ def _verdict(survey: Survey, masters: Sequence[Row]) -> str:
 
 
 def _evenness(masters: Sequence[Row]) -> str:
-    loaded = [one for one in masters if one.keys]
+    loaded = [master for master in masters if master.keys]
     if not loaded:
         return "it holds no keys"
-    keys = text.plural(sum(one.keys for one in masters), "key")
+    keys = text.plural(sum(master.keys for master in masters), "key")
     if len(masters) < 2:
         return f"it holds {keys}"
-    by_memory = [one.memory_bytes for one in masters if one.memory_bytes is not None]
+    by_memory = [master.memory_bytes for master in masters if master.memory_bytes is not None]
     if len(by_memory) == len(masters):
         weights = by_memory
-        what = "memory of keys" if all(one.all_keys for one in masters) else "memory of keys (estimated)"
+        what = "memory of keys" if all(master.all_keys for master in masters) else "memory of keys (estimated)"
     else:
-        weights, what = [Estimate(float(one.keys), 0.0) for one in masters], "keys"
+        weights, what = [Estimate(float(master.keys), 0.0) for master in masters], "keys"
     heaviest = max(weights)
-    mean = sum(one.value for one in weights) / len(weights)
+    mean = sum(weight.value for weight in weights) / len(weights)
     least, most = ((heaviest.value + sign * heaviest.error) / mean for sign in (-1, 1))
-    is_even = most < UNEVEN and not any(one.skewed for one in weights)
+    is_even = most < UNEVEN and not any(weight.skewed for weight in weights)
     even = "uneven" if least >= UNEVEN else "even" if is_even else "even within the error of the estimate"
     worst = masters[weights.index(heaviest)]
     return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {what}"
@@ -158,7 +158,11 @@ def _evenness(masters: Sequence[Row]) -> str:
 def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:
     """Memory of slots, as far as keys enough of them were measured for a figure."""
     measured = estimate_slots(parts)
-    return {s: one.memory_bytes for s, one in measured.items() if one.hits >= HITS_MIN or not one.memory_bytes.error}
+    return {
+        s: estimate.memory_bytes
+        for s, estimate in measured.items()
+        if estimate.hits >= HITS_MIN or not estimate.memory_bytes.error
+    }
 
 
 def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list[Row]:
@@ -167,11 +171,17 @@ def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list
     counts = {slot: count for master in survey.masters for slot, count in master.counts.items()}
     keys = {slot: count.keys for slot, count in counts.items() if count.keys}
     cpu = {slot: spent for master in survey.masters for slot, spent in master.cpu_usec.items()}
-    told = {slot: Estimate(count.memory_bytes, 0.0) for slot, count in counts.items() if count.memory_bytes is not None}
-    memory = told or measured
+    counted = {
+        slot: Estimate(count.memory_bytes, 0.0) for slot, count in counts.items() if count.memory_bytes is not None
+    }
+    memory = counted or measured
     key_sum, cpu_sum = sum(keys.values()), sum(cpu.values())
-    whole = sum(one.value for one in told.values()) if told else estimate_all(survey.parts).memory_bytes.value
-    certain = {slot: one.value - one.error for slot, one in memory.items()}
+    whole = (
+        sum(estimate.value for estimate in counted.values())
+        if counted
+        else estimate_all(survey.parts).memory_bytes.value
+    )
+    certain = {slot: estimate.value - estimate.error for slot, estimate in memory.items()}
     farness = {
         slot: max(
             keys.get(slot, 0) * len(keys) / max(key_sum, 1),
@@ -203,9 +213,13 @@ def _key(draw: Draw, master: str) -> Row:
 def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Row]:
     """Groups by memory; those drawn too seldom for a figure are left out, unless all keys were measured."""
     all_keys = all(part.whole for part in survey.parts)
-    known = [(name, one) for name, one in groups.items() if one.hits >= HITS_MIN or (all_keys and one.hits > 1)]
+    known = [
+        (name, estimate)
+        for name, estimate in groups.items()
+        if estimate.hits >= HITS_MIN or (all_keys and estimate.hits > 1)
+    ]
     known.sort(key=lambda row: (-row[1].memory_bytes.value, row[0]))
-    return [Row(name=name, **one._asdict()) for name, one in known[:LISTED]]
+    return [Row(name=name, **estimate._asdict()) for name, estimate in known[:LISTED]]
 
 
 def _notes(survey: Survey, masters: Sequence[Row], *, skewed: bool) -> Iterable[str]:
@@ -227,12 +241,12 @@ def _notes(survey: Survey, masters: Sequence[Row], *, skewed: bool) -> Iterable[
             )
         chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
         yield f"each key was sampled with a chance of at least {chance}: larger keys than those listed may exist"
-    replicas = {address for one in masters for address in one.drawn_from if address != one.address}
+    replicas = {address for master in masters for address in master.drawn_from if address != master.address}
     if replicas:
         yield (
             f"keys were measured at {text.plural(len(replicas), 'replica')}; access data (OBJECT) comes from their masters"
         )
-    yield from (f"{one.address}: memory not estimated: {one.not_drawn}" for one in masters if one.not_drawn)
+    yield from (f"{master.address}: memory not estimated: {master.not_drawn}" for master in masters if master.not_drawn)
     for master in survey.masters:
         measured_all = bool(master.parts) and all(part.is_measured for part in master.parts)
         if master.slots and len(master.counts) < len(master.slots) and not measured_all:
@@ -257,12 +271,14 @@ def untouched(parts: Sequence[Part]) -> list[Row]:
     """Estimate the memory of untouched keys for each of `UNTOUCHED_DAYS`; empty if no master has idle times."""
     if not any(draw.idle_s is not None for part in parts for draw in part.draws):
         return []
-    found = estimate_groups(parts, lambda draw: [days for days in UNTOUCHED_DAYS if (draw.idle_s or 0) >= days * DAY_S])
+    groups = estimate_groups(
+        parts, lambda draw: [days for days in UNTOUCHED_DAYS if (draw.idle_s or 0) >= days * DAY_S]
+    )
     certain = not estimate_all(parts).memory_bytes.error
     nothing = Estimate(0.0, 0.0) if certain else None
     figures = []
     for days in UNTOUCHED_DAYS:
-        group = found.get(days)
+        group = groups.get(days)
         is_known = group is not None and (certain or group.hits >= HITS_MIN)
         keys, size = (group.keys, group.memory_bytes) if group is not None and is_known else (None, None)
         if group is None:
