@@ -39,7 +39,7 @@ def test_migrate_brings_the_password_to_the_target(access, said):
     """AUTH or AUTH2 before KEYS; REPLACE only where it is asked for; database 0."""
     nodes = LiveNodes(access, ("s", "t"), {"s": Address("h", 1), "t": Address("10.0.0.2", 7000)})
 
-    plain, replace = (nodes._words(Migrate("s", "t", KEYS, again), 7500) for again in (False, True))
+    plain, replace = (nodes._arguments(Migrate("s", "t", KEYS, again), 7500) for again in (False, True))
 
     assert plain == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, *said, "KEYS", *KEYS)
     assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *said, "KEYS", *KEYS)
