@@ -63,7 +63,10 @@ def run(options: Options) -> Result:
         "Ours is timed over its read loop in a fresh process, machine code loaded; other programs from start to end.",
         tables=[table],
         bars=_bars(ours, walk, peers, size),
-        skipped=[*skipped, *(f"{one.name}: {one.failed}" for one in contestants if one.failed)],
+        skipped=[
+            *skipped,
+            *(f"{contestant.name}: {contestant.failed}" for contestant in contestants if contestant.failed),
+        ],
     )
 
 
@@ -73,28 +76,28 @@ def _part(name: str, does: str, log: Path, flag: str, bytes_max: int) -> Contest
 
 
 def _limits(log: Path) -> list[Contestant]:
-    found = []
+    contestants = []
     for program, name, does in (
         ("aof_walk", "C loop, mapped file", "slot and bytes of each command's first word, nothing checked"),
         ("touch", "read and touch every byte", "nothing: the machine's limit"),
     ):
         path = compile_program(program)
         if path is not None:
-            found.append(Contestant(name, does, partial(figures_of, [path, log], "")))
-    return found
+            contestants.append(Contestant(name, does, partial(figures_of, [path, log], "")))
+    return contestants
 
 
 def _peers(log: Path) -> tuple[list[Contestant], list[str]]:
     """The servers' own check tools, and one line for each that is not here."""
-    found, missing = [], []
+    contestants, missing = [], []
     for name, find in (("redis-check-aof", _redis_check), ("valkey-check-aof", _valkey_check)):
         program = find()
         if program is None:
             missing.append(f"{name}: is not installed")
         else:
             run_once = partial(figures_of, [program, log], "not valid")
-            found.append(Contestant(name, "valid or not, no statistics", run_once, turns_max=PEER_TURNS))
-    return found, missing
+            contestants.append(Contestant(name, "valid or not, no statistics", run_once, turns_max=PEER_TURNS))
+    return contestants, missing
 
 
 def _redis_check() -> str | None:
@@ -103,10 +106,10 @@ def _redis_check() -> str | None:
 
 def _valkey_check() -> str | None:
     """``valkey-check-aof``: the server's own program under the name that makes it check."""
-    found = shutil.which("valkey-check-aof")
+    program = shutil.which("valkey-check-aof")
     server = valkey_server()
-    if found or server is None:
-        return found
+    if program or server is None:
+        return program
     PEERS.mkdir(parents=True, exist_ok=True)
     link = PEERS / "valkey-check-aof"
     link.unlink(missing_ok=True)
@@ -116,16 +119,18 @@ def _valkey_check() -> str | None:
 
 def _rows(contestants: list[Contestant], ours: Contestant, size: int) -> list[dict[str, Cell]]:
     rows: list[dict[str, Cell]] = []
-    for one in sorted(contestants, key=lambda one: one.best.get("cpu_s", 0) * one.best.get("scale", 1)):
-        best: dict[str, Any] = one.best
+    for contestant in sorted(
+        contestants, key=lambda contestant: contestant.best.get("cpu_s", 0) * contestant.best.get("scale", 1)
+    ):
+        best: dict[str, Any] = contestant.best
         if not best:
             continue
         cpu = max(best["cpu_s"] * best.get("scale", 1.0), 1e-3)
         memory = best.get("peak_bytes", best.get("above_interpreter_bytes"))
         rows.append(
             {
-                "reader": one.name,
-                "reports": one.does,
+                "reader": contestant.name,
+                "reports": contestant.does,
                 "CPU s": cpu,
                 "wall s": best["wall_s"] * best.get("scale", 1.0),
                 "MB/s": size / cpu / 1e6,
@@ -137,8 +142,8 @@ def _rows(contestants: list[Contestant], ours: Contestant, size: int) -> list[di
 
 
 def _bars(ours: Contestant, walk: Contestant, peers: list[Contestant], size: int) -> list[Bar]:
-    def rate(one: Contestant) -> float | None:
-        return size / one.best["cpu_s"] / 1e6 if one.best else None
+    def rate(contestant: Contestant) -> float | None:
+        return size / contestant.best["cpu_s"] / 1e6 if contestant.best else None
 
     bars = [Bar("log of commands, all statistics, one core", 150, rate(ours), "MB/s", at_most=False)]
     bars.append(

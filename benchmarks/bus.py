@@ -97,12 +97,12 @@ def run(options: Options) -> Result:
     machine = _machine(path, 2 * SLOW_ROUNDS)  # after the readers: its evidence is millions of objects
     _take_turns(machine, rounds)
     ways = [*readers, *machine]
-    found = {way.name: way for way in ways}
-    messages, size = found[ARROW].done, path.stat().st_size
+    by_name = {way.name: way for way in ways}
+    messages, size = by_name[ARROW].done, path.stat().st_size
     rows = [_row(way, size, messages) for way in readers]
     for row in rows:
-        row["× ours"] = float(row["CPU s"] or 0) / (found[ARROW].best * messages)
-    about = f"`{path.name}`: {size / 1e6:.0f} MB, {messages:,} messages, {found[WALK].done:,} packets."
+        row["× ours"] = float(row["CPU s"] or 0) / (by_name[ARROW].best * messages)
+    about = f"`{path.name}`: {size / 1e6:.0f} MB, {messages:,} messages, {by_name[WALK].done:,} packets."
     result.tables.append(Table("Reading a capture", rows, about))
     result.tables.append(
         Table(
@@ -113,10 +113,10 @@ def run(options: Options) -> Result:
     )
     if messages >= FULL_MESSAGES:  # below, what a decoder sets up once weighs too much
         result.bars.append(
-            Bar(f"{ARROW}, reassembly included, one core", 500_000, found[ARROW].rate, "messages/s", False)
+            Bar(f"{ARROW}, reassembly included, one core", 500_000, by_name[ARROW].rate, "messages/s", False)
         )
-    result.bars.append(Bar("machine, per observer", 40_000, _rate(found, REPLAY), "messages/s", False))
-    result.bars.append(Bar("machine, quiet messages", 300_000, _rate(found, QUIET), "messages/s", False))
+    result.bars.append(Bar("machine, per observer", 40_000, _rate(by_name, REPLAY), "messages/s", False))
+    result.bars.append(Bar("machine, quiet messages", 300_000, _rate(by_name, QUIET), "messages/s", False))
     return result
 
 
@@ -130,8 +130,8 @@ def _take_turns(ways: list[Way], rounds: int) -> None:
     gc.unfreeze()
 
 
-def _rate(found: dict[str, Way], name: str) -> float | None:
-    return found[name].rate if name in found and found[name].done else None
+def _rate(ways: dict[str, Way], name: str) -> float | None:
+    return ways[name].rate if name in ways and ways[name].done else None
 
 
 def _row(way: Way, size: int, messages: int) -> dict[str, Cell]:
@@ -249,8 +249,8 @@ def _quiet_events(part: str, evidence: list[Evidence]) -> tuple[Prefilter, list[
     now_ms = evidence[-1].ts_ns // 1_000_000
     if node is None:
         return Prefilter(ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS)), [], now_ms
-    received = [one for one in evidence[-QUIET_TAIL:] if isinstance(one, MessageSeen) and not one.sent]
-    events = [MessageReceived(one.connection, one.message, one.peer.ip) for one in received]
+    received = [message for message in evidence[-QUIET_TAIL:] if isinstance(message, MessageSeen) and not message.sent]
+    events = [MessageReceived(message.connection, message.message, message.peer.ip) for message in received]
     prefilter = Prefilter(node)
     for event in events:
         prefilter.handle(event, now_ms)

@@ -93,9 +93,9 @@ def commands(scale: float, seed: int = 1) -> Iterator[bytes]:
     yield encode(b"FUNCTION", b"LOAD", b"REPLACE", _FUNCTION)
 
 
-def encode(*words: bytes) -> bytes:
+def encode(*arguments: bytes) -> bytes:
     """Return a command as RESP."""
-    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+    return b"*%d\r\n" % len(arguments) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in arguments])
 
 
 _FUNCTION = b"#!lua name=bench\nredis.register_function('hello', function(keys, args) return 'hello' end)"

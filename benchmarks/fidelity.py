@@ -79,15 +79,15 @@ def read_sample(observer: str, from_ns: int, to_ns: int, text: str) -> Sample | 
     """Read a CLUSTER NODES answer (R128); None when it lists a handshake or has a line that is none."""
     rows = []
     for line in text.splitlines():
-        words = line.split(" ")
-        if len(words) < 8 or not words[6].isdigit():
+        fields = line.split(" ")
+        if len(fields) < 8 or not fields[6].isdigit():
             return None
-        flags = words[2].split(",")
+        flags = fields[2].split(",")
         if "handshake" in flags:
             return None
-        slots = " ".join(word for word in words[8:] if not word.startswith("["))
-        master = "" if words[3] == "-" else words[3]
-        rows.append(_row(words[0], flags, master, int(words[6]), slots))
+        slots = " ".join(word for word in fields[8:] if not word.startswith("["))
+        master = "" if fields[3] == "-" else fields[3]
+        rows.append(_row(fields[0], flags, master, int(fields[6]), slots))
     return Sample(observer, from_ns, to_ns, tuple(rows))
 
 
@@ -231,26 +231,31 @@ class Recording:
             if path.exists():
                 opened = gzip.open if name.endswith(".gz") else open
                 with opened(path, "rt", encoding="utf-8") as lines:
-                    yield from (told for told in map(json.loads, lines) if told["kind"] == "cluster")
+                    yield from (record for record in map(json.loads, lines) if record["kind"] == "cluster")
                 return
 
     def samples(self) -> list[Sample]:
         """Every CLUSTER NODES answer that lists no handshake, by the id that it bears itself."""
-        found = []
-        for told in self.truth():
-            text = told["nodes"]
-            me = next((line.split()[0] for line in text.splitlines() if "myself" in line), told["id"])
-            sample = read_sample(me, told["t"], told["t2"], text)
+        parsed = []
+        for record in self.truth():
+            text = record["nodes"]
+            me = next((line.split()[0] for line in text.splitlines() if "myself" in line), record["id"])
+            sample = read_sample(me, record["t"], record["t2"], text)
             if sample is not None:
-                found.append(sample)
-        return found
+                parsed.append(sample)
+        return parsed
 
     def polls(self, every: int, target: Path) -> str:
         """Write each *every*-th answer as polls to *target*."""
         with open(target, "w", encoding="utf-8") as out:
-            for index, told in enumerate(self.truth()):
+            for index, record in enumerate(self.truth()):
                 if index % every == 0:
-                    poll = {"time": told["t2"], "asked": told["t"], "node": told["id"] or "", "text": told["nodes"]}
+                    poll = {
+                        "time": record["t2"],
+                        "asked": record["t"],
+                        "node": record["id"] or "",
+                        "text": record["nodes"],
+                    }
                     out.write(json.dumps(poll) + "\n")
         return str(target)
 
@@ -321,32 +326,32 @@ def compare_events(
     logged: Iterable[Told], captured: Iterable[Told], *, slack_ns: int = EVENT_SLACK_NS
 ) -> dict[str, Agreement]:
     """Pair one observer's events by kind and time, each with the nearest that is free, and say what is left over."""
-    found: dict[str, Agreement] = {}
+    agreements: dict[str, Agreement] = {}
     logs, buses = sorted(logged), sorted(captured)
     for kind in PAIRED_KINDS:
-        free = [told for told in buses if told.kind == kind]
+        free = [event for event in buses if event.kind == kind]
         alone: list[Told] = []
         both = 0
-        for told in (told for told in logs if told.kind == kind):
-            near = [other for other in free if abs(other.ts_ns - told.ts_ns) <= slack_ns]
+        for event in (event for event in logs if event.kind == kind):
+            near = [other for other in free if abs(other.ts_ns - event.ts_ns) <= slack_ns]
             if near:
-                free.remove(min(near, key=lambda other: abs(other.ts_ns - told.ts_ns)))
+                free.remove(min(near, key=lambda other: abs(other.ts_ns - event.ts_ns)))
                 both += 1
             else:
-                alone.append(told)
-        found[kind] = Agreement(both, tuple(alone), tuple(free))
-    return found
+                alone.append(event)
+        agreements[kind] = Agreement(both, tuple(alone), tuple(free))
+    return agreements
 
 
 def judge_events(recording: Recording, replayed: Replayed) -> str:
     """Compare the events of the replay with the logs, one to one."""
     both = 0
     alone: list[str] = []
-    for process, told in sorted(replayed.events.items()):
+    for process, events in sorted(replayed.events.items()):
         logged = recording.logged(process.port - 10_000)
         if logged is None:
             continue
-        for kind, agreement in compare_events(logged, told).items():
+        for kind, agreement in compare_events(logged, events).items():
             both += agreement.both
             for side, events in (("log", agreement.log_only), ("bus", agreement.bus_only)):
                 alone += [f"{process.port - 10_000} {kind} {side} only at {event.ts_ns}" for event in events]
@@ -367,10 +372,12 @@ class Request:
 
 def command(request: Request) -> int | None:
     """Compare replays of recorded clusters with the answers of their servers: from captures alone, with polls, logs and both."""
-    found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
-    if not found:
+    recordings = [
+        r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario
+    ]
+    if not recordings:
         raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
-    lowest = min(_judged(recording) for recording in found)
+    lowest = min(_judged(recording) for recording in recordings)
     sys.stdout.write(f"lowest: {lowest:.3f} %\n")
     return cli.PARTIAL if lowest < request.least else None
 
@@ -382,11 +389,11 @@ def _judged(recording: Recording) -> float:
         replayed = _replay(recording, poll_every, with_logs)
         scores.append(score(compare_views(replayed.views, samples)))
         result = scores[-1]
-        words = " ".join(["capture", *(["polls"] if poll_every else []), *(["logs"] if with_logs else [])])
+        label = " ".join(["capture", *(["polls"] if poll_every else []), *(["logs"] if with_logs else [])])
         wrong = ", ".join(f"{name} {count}" for name, count in result.wrong.items() if count) or "none"
         worse = "  WORSE than the capture alone" if result.right < scores[0].right else ""
         sys.stdout.write(
-            f"{recording.name} {words}: {result.percent:.3f} %, {result.right}/{result.rows}, wrong: {wrong}"
+            f"{recording.name} {label}: {result.percent:.3f} %, {result.right}/{result.rows}, wrong: {wrong}"
             f" (T {replayed.node_timeout_ms} ms {replayed.timeout_from}){worse}\n"
         )
         if len(scores) == 1:

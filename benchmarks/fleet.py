@@ -53,12 +53,12 @@ def run(options: Options) -> Result:
 def _second_run(folder: Path, clusters: int) -> tuple[float, int]:
     """Seconds and commits of the second of two runs of the program."""
     landing, root = folder / "landing", folder / "root"
-    words = [sys.executable, "-m", "jobs.main", "follow", "--once", "--root", str(root), "--landing", str(landing)]
+    command = [sys.executable, "-m", "jobs.main", "follow", "--once", "--root", str(root), "--landing", str(landing)]
     taken, before = 0.0, 0
     for name, raw in _files(2):
         _put(landing, clusters, name, raw)
         before, started = _commits(root), time.perf_counter()
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         taken = time.perf_counter() - started
     return taken, _commits(root) - before
 
@@ -104,6 +104,6 @@ def _files(count: int) -> list[tuple[str, bytes]]:
             records[at_ns // (SECONDS * _SECOND)].append(record)
     edges_ns = [START_NS + number * SECONDS * _SECOND for number in range(count + 1)]
     return [
-        (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(found), 1))
-        for at, found in enumerate(records)
+        (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(chunks), 1))
+        for at, chunks in enumerate(records)
     ]

@@ -163,7 +163,7 @@ def _minute_files(
 ) -> Iterator[tuple[int, Path, bytes]]:
     start_ns = START_NS + minute * _MINUTE
     name = RecordedFile("", start_ns, start_ns + _MINUTE, "pcap").name
-    for node, found in enumerate(records):
-        raw = gzip.compress(head + b"".join(found), 1)
-        found.clear()
+    for node, chunks in enumerate(records):
+        raw = gzip.compress(head + b"".join(chunks), 1)
+        chunks.clear()
         yield start_ns + _MINUTE, landing / CLUSTER / f"host-{node:03d}" / "bus" / name, raw

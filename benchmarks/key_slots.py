@@ -191,8 +191,8 @@ def _crcmod() -> Callable[[bytes], int]:
 
 
 def _fastcrc() -> Callable[[bytes], int]:
-    found: Callable[[bytes], int] = importlib.import_module("fastcrc.crc16").xmodem
-    return found
+    crc16: Callable[[bytes], int] = importlib.import_module("fastcrc.crc16").xmodem
+    return crc16
 
 
 def _call_each(crc: Callable[[bytes], int], called: list[bytes]) -> list[int]:
@@ -201,12 +201,12 @@ def _call_each(crc: Callable[[bytes], int], called: list[bytes]) -> list[int]:
 
 def _loops(keys: Keys, slots: NDArray[np.uint16], native: ctypes.CDLL) -> dict[str, tuple[Callable[[], object], int]]:
     """Return the loops in C, after a look at whether they agree with *slots*."""
-    found = np.empty_like(slots)
+    computed = np.empty_like(slots)
     count = ctypes.c_int64(len(slots))
-    arguments = (_pointer(keys.data), _pointer(keys.offsets), _pointer(found), count)
+    arguments = (_pointer(keys.data), _pointer(keys.offsets), _pointer(computed), count)
     for loop in (native.byte_table, native.slicing):
         loop(*arguments)
-        if not np.array_equal(found, slots):
+        if not np.array_equal(computed, slots):
             raise RuntimeError("the kernel and the loop in C disagree")
     size = ctypes.c_int64(int(keys.offsets[-1]))
     return {

@@ -50,8 +50,8 @@ def _printed(program: str | None, *arguments: str) -> str:
 
 
 def _first_match(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text)
-    return found.group(1).strip() if found else None
+    match = re.search(pattern, text)
+    return match.group(1).strip() if match else None
 
 
 def _version(package: str) -> str | None:

@@ -89,10 +89,10 @@ def _errors(estimated: NDArray[np.int64], true: NDArray[np.int64]) -> dict[str, 
 
 def _sizes(dump: Path, truth: Path) -> tuple[NDArray[np.int64], str]:
     """Return int64[5, keys] of type, slot, estimated and true size, and whether nothing is known of the layout."""
-    told: dict[bytes, int] = {}
+    sizes: dict[bytes, int] = {}
     for line in truth.read_bytes().splitlines():
         key, size = line.split(b"\t")
-        told[bytes.fromhex(key.decode())] = int(size)
+        sizes[bytes.fromhex(key.decode())] = int(size)
     skimmer = RdbSkimmer(str(dump), memory=MemorySettings())
     rows = []
     with open(dump, "rb", buffering=0) as stream:
@@ -100,7 +100,7 @@ def _sizes(dump: Path, truth: Path) -> tuple[NDArray[np.int64], str]:
             skimmer.filled(stream.readinto(skimmer.room()))
             for batch in skimmer.batches():
                 assert batch.memory_bytes is not None
-                true = [told[batch.key(index)] for index in range(len(batch))]
+                true = [sizes[batch.key(index)] for index in range(len(batch))]
                 rows.append(
                     np.stack([batch.type, batch.slot, batch.memory_bytes, true, batch.memory_bytes == UNMEASURED])
                 )

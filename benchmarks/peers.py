@@ -67,9 +67,9 @@ def _valkey_stats() -> Peer:
 
 def _valkey_check_path() -> Path:
     """Return ``valkey-check-rdb``: the server's own program under the name that makes it check."""
-    found = shutil.which("valkey-check-rdb")
-    if found:
-        return Path(found)
+    program = shutil.which("valkey-check-rdb")
+    if program:
+        return Path(program)
     server = valkey_server()
     if server is None:
         raise RunError("valkey-check-rdb: no valkey-server is installed")
@@ -97,18 +97,18 @@ def _rdb_py() -> Peer:
 
 
 def _hdt() -> Peer:
-    found = shutil.which("rdb", path=str(PEERS / "go" / "bin"))
-    if found is None:
+    program = shutil.which("rdb", path=str(PEERS / "go" / "bin"))
+    if program is None:
         go = _needed("go", "HDT3213/rdb")
         home = (PEERS / "go").resolve()
         places = [f"GOPATH={home}", f"GOCACHE={home / 'cache'}", "GOFLAGS=-modcacherw"]
         _install("HDT3213/rdb", "env", *places, go, "install", "github.com/hdt3213/rdb@latest")
-        found = str(home / "bin" / "rdb")
+        program = str(home / "bin" / "rdb")
     report = str(PEERS / "hdt-memory.csv")
     return Peer(
         "HDT3213/rdb -c memory",
         "each key's type, size, expiry",
-        (found, "-c", "memory", "-o", report),
+        (program, "-c", "memory", "-o", report),
         "unsupported",
     )
 

@@ -130,15 +130,15 @@ def _measure_cluster_dump(result: Result, dump: Path, peers: list[Peer], rounds:
 
 def _judge_two(result: Result, dump: str, times: float, *pairs: tuple[Contestant, Contestant]) -> None:
     """Compare two threads with one, without and with the CRC of each half computed."""
-    for what, (one, both) in zip(
+    for what, (single, both) in zip(
         (f"two cores against one, {dump}", "the same with the CRC of each half computed"), pairs, strict=True
     ):
-        split = bool(one.best) and both.best.get("ranges") == 2
+        split = bool(single.best) and both.best.get("ranges") == 2
         for clock, figure in (
             ("wall time", "wall_s"),
             ("CPU time of the longer half, and of finding the cut", "critical_cpu_s"),
         ):
-            ratio = one.best[figure] / both.best[figure] if split else None
+            ratio = single.best[figure] / both.best[figure] if split else None
             result.bars.append(Bar(f"{what}, {clock}", times, ratio, "×", at_most=False))
 
 
@@ -147,15 +147,15 @@ def _ours(name: str, does: str, dump: Path, *flags: str) -> Contestant:
 
 
 def _limits(dump: Path) -> list[Contestant]:
-    found = []
+    limits = []
     for program, name, does in (
         ("rdb_walk", "C loop, mapped file", "totals only, nothing checked, no CRC"),
         ("touch", "read and touch every byte", "nothing: the machine's limit"),
     ):
         path = compile_program(program)
         if path is not None:
-            found.append(Contestant(name, does, partial(figures_of, [path, dump], "")))
-    return found
+            limits.append(Contestant(name, does, partial(figures_of, [path, dump], "")))
+    return limits
 
 
 def _others(peers: list[Peer], dump: Path) -> list[Contestant]:
@@ -203,22 +203,22 @@ def programs_side_by_side(contestants: list[Contestant], size: int) -> list[dict
     """What whole programs take that read a dump of *size* bytes."""
     return [
         {
-            "program": one.name,
-            "makes": one.does,
-            "CPU s": one.best["cpu_s"],
-            "wall s": one.best["wall_s"],
-            "MB/s of dump": size / max(one.best["cpu_s"], 1e-3) / 1e6,
-            "memory MB": one.best["peak_bytes"] / 1e6,
+            "program": contestant.name,
+            "makes": contestant.does,
+            "CPU s": contestant.best["cpu_s"],
+            "wall s": contestant.best["wall_s"],
+            "MB/s of dump": size / max(contestant.best["cpu_s"], 1e-3) / 1e6,
+            "memory MB": contestant.best["peak_bytes"] / 1e6,
         }
-        for one in contestants
-        if one.best
+        for contestant in contestants
+        if contestant.best
     ]
 
 
 def _rows(contestants: list[Contestant], ours: Contestant, dump: Path, keys: int) -> list[dict[str, Cell]]:
     size = dump.stat().st_size
     rows: list[dict[str, Cell]] = []
-    for contestant in sorted(contestants, key=lambda one: one.best.get("cpu_s", 0) * one.best.get("scale", 1)):
+    for contestant in sorted(contestants, key=lambda peer: peer.best.get("cpu_s", 0) * peer.best.get("scale", 1)):
         best = contestant.best
         if not best:
             continue
@@ -250,8 +250,12 @@ def _note_failures(result: Result, contestants: list[Contestant], dump: Path) ->
 
 def _fastest_peer_bar(ours: Contestant, contestants: list[Contestant]) -> Bar:
     """Compare with the fastest other tool that reads the whole dump, whatever it reports."""
-    others = [one for one in contestants if one.best and not one.name.startswith(("slotscope", "C loop", "read and"))]
-    fastest = min(others, key=lambda one: one.best["cpu_s"] * one.best.get("scale", 1), default=None)
+    others = [
+        contestant
+        for contestant in contestants
+        if contestant.best and not contestant.name.startswith(("slotscope", "C loop", "read and"))
+    ]
+    fastest = min(others, key=lambda peer: peer.best["cpu_s"] * peer.best.get("scale", 1), default=None)
     if fastest is None or not ours.best:
         return Bar("against the fastest other tool", 1.0, None, "×", at_most=False)
     return Bar(

@@ -152,18 +152,18 @@ def _ranges(result: Result, quick: bool) -> None:
     """Fewest slot ranges within a budget of bytes."""
     rows: list[dict[str, Cell]] = []
     for case in RANGE_CASES[:1] if quick else RANGE_CASES:
-        found = []
+        counts = []
         for seed in SEEDS[:1] if quick else SEEDS:
             row, seconds, _ = _row(case.title, seed, range_problem(case, seed))
             rows.append({**row, "budget, %": case.budget * 100})
-            found.append((int(row["ranges"] or 0), seconds))
+            counts.append((int(row["ranges"] or 0), seconds))
         at = f"{case.title}, {case.budget:.1%} more bytes"
-        result.bars.append(Bar(f"{at}: slot ranges (worst of {len(found)})", case.ranges, max(found)[0], ""))
+        result.bars.append(Bar(f"{at}: slot ranges (worst of {len(counts)})", case.ranges, max(counts)[0], ""))
         result.bars.append(
             Bar(
                 f"{at}: time on one core",
                 next(s for n, s in SECONDS if len(case.before) <= n),
-                max(s for _, s in found),
+                max(s for _, s in counts),
                 "s",
             )
         )
@@ -180,30 +180,30 @@ def _problem(
 
 def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
     start, used = time.perf_counter(), time.process_time()
-    found = make_plan(problem)
+    plan = make_plan(problem)
     wall, seconds = time.perf_counter() - start, time.process_time() - used
-    wrong = check_plan(problem, found)
+    wrong = check_plan(problem, plan)
     if wrong:
         raise RuntimeError(f"{title}: {wrong[0]}")
-    gap = float(found.gap or 0) * 100
-    return _cells(title, seed, "slotscope", problem, found, gap, seconds, wall), seconds, gap
+    gap = float(plan.gap or 0) * 100
+    return _cells(title, seed, "slotscope", problem, plan, gap, seconds, wall), seconds, gap
 
 
 def _cells(
-    title: str, seed: int, way: str, problem: Problem, found: Plan, gap: float, seconds: float, wall: float
+    title: str, seed: int, way: str, problem: Problem, plan: Plan, gap: float, seconds: float, wall: float
 ) -> dict[str, Cell]:
     total = sum(int(load) for load in problem.loads["serialized_bytes"])
     return {
         "case": title,
         "seed": seed,
         "way": way,
-        "bound, % of bytes": found.bound / total * 100,
-        "moved, % of bytes": found.moved / total * 100,
+        "bound, % of bytes": plan.bound / total * 100,
+        "moved, % of bytes": plan.moved / total * 100,
         "gap, %": gap,
-        "slots": len(found.moves),
-        "ranges": found.ranges_after,
-        "max/mean": max(float(reach.after) for reach in found.reach),
-        "verdict": found.verdict,
+        "slots": len(plan.moves),
+        "ranges": plan.ranges_after,
+        "max/mean": max(float(reach.after) for reach in plan.reach),
+        "verdict": plan.verdict,
         "core s": seconds,
         "s": wall,
     }
@@ -312,12 +312,12 @@ def _mixed(result: Result, quick: bool) -> None:
     skewed = [zipf_problem(Case("", 20, 0.8, 0.0, 0.02, 5, 10), seed) for seed in SEEDS]
     cases += [("20 masters, skew, three resources", seed, problem) for seed, problem in zip(SEEDS, skewed, strict=True)]
     cases.append(("30 masters, four slots above a limit", 1, heavy))
-    found: dict[str, list[tuple[float, float]]] = {}
+    gaps: dict[str, list[tuple[float, float]]] = {}
     for title, seed, problem in [] if quick else cases:
         row, seconds, gap = _row(title, seed, problem)
         rows.append(row)
-        found.setdefault(title, []).append((gap, seconds))
-    for title, measured in found.items():
+        gaps.setdefault(title, []).append((gap, seconds))
+    for title, measured in gaps.items():
         at = title if len(measured) == 1 else f"{title} (worst of {len(measured)})"
         result.bars.append(Bar(f"{at}: moved bytes above the bound", 5, max(gap for gap, _ in measured), "%"))
         result.bars.append(Bar(f"{at}: time on one core", 10, max(seconds for _, seconds in measured), "s"))

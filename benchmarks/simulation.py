@@ -76,9 +76,9 @@ def _speed_table(nodes: int, rounds: int) -> Table:
     merging = Merging(nodes)
     best: dict[tuple[str, int], int] = {}
     for _ in range(rounds):
-        found = {key: _rate_of(stage, ROUND_US * key[1] // TIMEOUTS_MS[-1]) for key, stage in stages.items()}
-        found |= {(HEAP, 0): _heap_rate(), (MERGE, 0): merging.rate()}
-        best = {key: max(rate, best.get(key, 0)) for key, rate in found.items()}
+        rates = {key: _rate_of(stage, ROUND_US * key[1] // TIMEOUTS_MS[-1]) for key, stage in stages.items()}
+        rates |= {(HEAP, 0): _heap_rate(), (MERGE, 0): merging.rate()}
+        best = {key: max(rate, best.get(key, 0)) for key, rate in rates.items()}
     rows: list[dict[str, Cell]] = [
         {
             "what": "whole machine" if timeout_ms else name,
@@ -125,17 +125,17 @@ class Merging:
     def rate(self) -> int:
         """Messages a second."""
         tables, draw, heap, nodes = self.tables, self.draw, self.heap, len(self.tables)
-        told = max(3, nodes // 10)
+        gossiped = max(3, nodes // 10)
         began = time.process_time()
         for _ in range(MERGES):
             at, node, start = heapq.heappop(heap)
             other = int(draw() * nodes)
             ours, theirs = tables[node], tables[other]
             ours[other] = at
-            for place in range(start, start + told):
+            for place in range(start, start + gossiped):
                 if theirs[place] < ours[place]:
                     theirs[place] = ours[place]
-            heapq.heappush(heap, (at + nodes, node, int(draw() * (nodes - told))))
+            heapq.heappush(heap, (at + nodes, node, int(draw() * (nodes - gossiped))))
         return round(MERGES / (time.process_time() - began))
 
 
@@ -189,7 +189,7 @@ def _failovers(runs: int) -> Table:
 def _mass_failure(shards: int, killed: int, runs: int) -> Table:
     """Nearly half of the masters lose power at once: who has new masters within 160 s?"""
     rows: list[dict[str, Cell]] = []
-    for profile, words in MASS:
+    for profile, description in MASS:
         began = time.process_time()
         outcomes = []
         for seed in range(runs):
@@ -209,7 +209,7 @@ def _mass_failure(shards: int, killed: int, runs: int) -> Table:
         promoted = sum(shard.elected_ms is not None for outcome in outcomes for shard in outcome.failed_shards)
         rows.append(
             {
-                "profile": f"{profile} ({words})",
+                "profile": f"{profile} ({description})",
                 "runs": runs,
                 "recovered in 160 s": len(recovered),
                 "shards promoted": f"{promoted} of {runs * killed}",

@@ -157,7 +157,7 @@ def shared_options(sections: list[str]) -> dict[str, str]:
 
 def _section(section: str, described_once: dict[str, str]) -> str:
     here = [name for text, name in OPTION.findall(section) if described_once.get(name) == text]
-    own = OPTION.sub(lambda found: "" if described_once.get(found[2]) == found[1] else _wrapped_item(found[1]), section)
+    own = OPTION.sub(lambda match: "" if described_once.get(match[2]) == match[1] else _wrapped_item(match[1]), section)
     own = re.sub(r"\*\*[^*\n]+\*\*:\n+(?=\*\*|\Z)", "", re.sub(r"\n{3,}", "\n\n", own).rstrip() + "\n")
     own = (
         own.replace("**Parameters**:", "Options:")
@@ -263,7 +263,9 @@ def _signature(name: str, value: Any) -> str:
 
 def layers() -> str:
     """The packages and what they import."""
-    return _mermaid("flowchart LR", [f"{one} --> {other}" for one, others in ORDER.items() for other in sorted(others)])
+    return _mermaid(
+        "flowchart LR", [f"{package} --> {other}" for package, others in ORDER.items() for other in sorted(others)]
+    )
 
 
 def verdict() -> str:
@@ -276,8 +278,8 @@ def sentinel() -> str:
     """The states of a failover by Sentinel."""
     lines = []
     for (state, trigger), transition in TRANSITIONS.items():
-        told = ", ".join(one.channel for one in transition.told)
-        lines.append(f"{state.name} --> {transition.after.name}: {trigger.value}{f' ({told})' if told else ''}")
+        channels = ", ".join(event.channel for event in transition.told)
+        lines.append(f"{state.name} --> {transition.after.name}: {trigger.value}{f' ({channels})' if channels else ''}")
     return _mermaid("stateDiagram-v2", ["direction TB", *lines])
 
 
@@ -302,9 +304,9 @@ def messages() -> str:
     parts = []
     for title, folders in MESSAGE_SECTIONS.items():
         files = sorted(file for folder in folders for file in DOCS.parent.glob(f"{folder}/**/*.py"))
-        found = sorted({one for file in files for one in raised_messages(file.read_text(encoding="utf-8"))})
+        texts = sorted({message for file in files for message in raised_messages(file.read_text(encoding="utf-8"))})
         codes = {failure.BAD_INPUT: ""}
-        lines = [f"{text.replace('<', '&lt;')}{codes.get(code, f' (exit code {code})')}" for text, code in found]
+        lines = [f"{text.replace('<', '&lt;')}{codes.get(code, f' (exit code {code})')}" for text, code in texts]
         parts += [f"### {title}\n", *map(_wrapped_item, lines), ""]
     return "\n".join(parts)
 

@@ -48,23 +48,25 @@ COMBINATIONS = (
 
 def main(chosen: list[str]) -> int:
     """Try the combinations whose names hold one of the words *chosen*, or all; 1 if one of them fails."""
-    wanted = [one for one in COMBINATIONS if not chosen or any(word in one.name for word in chosen)]
-    outcomes = {one.name: attempt(one) for one in wanted}
+    wanted = [
+        combination for combination in COMBINATIONS if not chosen or any(word in combination.name for word in chosen)
+    ]
+    outcomes = {combination.name: attempt(combination) for combination in wanted}
     for name, outcome in outcomes.items():
         sys.stdout.write(f"{name}: {outcome}\n")
     return int(not outcomes or any(outcome.startswith("failed") for outcome in outcomes.values()))
 
 
-def attempt(one: Combination) -> str:
+def attempt(combination: Combination) -> str:
     """What came of *one*, in words."""
-    python = shutil.which(f"python{one.python}")
+    python = shutil.which(f"python{combination.python}")
     if python is None or subprocess.run([python, "--version"], capture_output=True).returncode:
-        return f"skipped: no python{one.python} in PATH"
-    with tempfile.TemporaryDirectory(prefix=f"{one.name}-", dir=os.environ.get("COMPAT_FOLDER")) as folder:
+        return f"skipped: no python{combination.python} in PATH"
+    with tempfile.TemporaryDirectory(prefix=f"{combination.name}-", dir=os.environ.get("COMPAT_FOLDER")) as folder:
         home = Path(folder)
         here = str(home / "env" / "bin" / "python")
         package = f"slotscope[spark] @ {ROOT.as_uri()}"
-        versions = [f"pyspark=={one.pyspark}", f"delta-spark=={one.delta}"]
+        versions = [f"pyspark=={combination.pyspark}", f"delta-spark=={combination.delta}"]
         steps = {
             "environment": [python, "-m", "venv", str(home / "env")],
             "install": [
@@ -91,15 +93,15 @@ def attempt(one: Combination) -> str:
                 *(str(ROOT / test) for test in TESTS),
             ],
         }
-        said = []
+        timings = []
         for name, command in steps.items():
             start = time.monotonic()
             done = _run(command, cwd=ROOT if name == "tests" else home)
-            said.append(f"{name} {time.monotonic() - start:.0f} s")
+            timings.append(f"{name} {time.monotonic() - start:.0f} s")
             if done.returncode:
                 sys.stderr.write(done.stdout[-4000:] + done.stderr[-4000:])
-                return f"failed: {', '.join(said)}"
-        return f"passed: {', '.join(said)}"
+                return f"failed: {', '.join(timings)}"
+        return f"passed: {', '.join(timings)}"
 
 
 def _run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -98,17 +98,19 @@ def asserting(path: Path) -> frozenset[str]:
     for node in statements(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
             source = TESTS.parent / f"{node.module.replace('.', '/')}.py"
-            known |= {one.asname or one.name for one in node.names if source.exists() and one.name in asserting(source)}
+            known |= {
+                name.asname or name.name for name in node.names if source.exists() and name.name in asserting(source)
+            }
     left = functions(tree(path))
-    while found := [one for one in left if is_strong(one, frozenset(known))]:
-        known |= {one.name for one in found}
-        left = [one for one in left if one not in found]
+    while strong := [test for test in left if is_strong(test, frozenset(known))]:
+        known |= {test.name for test in strong}
+        left = [test for test in left if test not in strong]
     return frozenset(known)
 
 
 def is_strong(node: ast.AST, asserting: frozenset[str]) -> bool:
     """Whether *node* asserts on every run, or whichever way its branches go."""
-    return any(asserts(one, asserting) for one in sure_nodes(node)) or any(
+    return any(asserts(part, asserting) for part in sure_nodes(node)) or any(
         all(is_strong(ast.Module(body, []), asserting) for body in (branch.body, branch.orelse))
         for branch in sure_nodes(node)
         if isinstance(branch, ast.If)
@@ -116,7 +118,7 @@ def is_strong(node: ast.AST, asserting: frozenset[str]) -> bool:
 
 
 def weak(tests: Iterable[Function], asserting: frozenset[str]) -> list[str]:
-    return [one.name for one in tests if one.name.startswith("test_") and not is_strong(one, asserting)]
+    return [test.name for test in tests if test.name.startswith("test_") and not is_strong(test, asserting)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(TESTS)))

@@ -166,15 +166,15 @@ def test_no_module_imports_itself_by_a_detour():
 def test_a_group_imports_only_groups_to_its_left(package):
     """Within a package the order is that of `GROUPS`."""
     order = GROUPS[package]
-    found = {
+    imports = {
         (group_of(module, order), group_of(name, order))
         for module in modules_of(package)
         for name in imports_of(module)
         if module != package and name.startswith(f"{package}.")
     }
 
-    assert {name for pair in found for name in pair} <= set(order)
-    assert {(here, there) for here, there in found if order.index(there) > order.index(here)} == set()
+    assert {name for pair in imports for name in pair} <= set(order)
+    assert {(here, there) for here, there in imports if order.index(there) > order.index(here)} == set()
 
 
 def group_of(module: str, order: tuple[str, ...]) -> str:
@@ -296,23 +296,23 @@ def called(tree: ast.AST) -> Iterator[str]:
 def test_only_the_command_line_and_a_fleet_catch_everything():
     """`except Exception` hides what it does not understand: one place turns it into a line and an exit code, one sets a cluster aside."""
     broad = {"Exception", "BaseException"}
-    found = {
+    offenders = {
         module
         for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) in broad)
     }
 
-    assert found <= {"slotscope.runtime.cli", "slotscope.pipelines.bus.fleet"}
+    assert offenders <= {"slotscope.runtime.cli", "slotscope.pipelines.bus.fleet"}
 
 
 def test_only_one_module_starts_a_session():
     """A second `getOrCreate` starts a session with other settings."""
-    found = {
+    offenders = {
         module
         for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "getOrCreate"
     }
 
-    assert found <= {"slotscope.runtime.spark.session"}
+    assert offenders <= {"slotscope.runtime.spark.session"}

@@ -47,11 +47,11 @@ def test_the_wheel_installs_two_names(wheel):
 def test_the_wheel_has_every_file_that_git_knows_below_the_packages(wheel):
     """Data files are as necessary as modules: without its table of commands no key of a command is found."""
     expected = {installed_name(name) for name in tracked("cluster_core", "jobs", "schemas", "slotscope")}
-    found = {str(path.relative_to(wheel)) for path in wheel.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(wheel)) for path in wheel.rglob("*") if path.is_file()}
 
     assert "cluster_core/routing/commands/valkey-9.1.json" in expected
-    assert {name for name in expected - found if not ONLY_FOR_TESTS.fullmatch(name)} == set()
-    assert {name for name in found - expected if ".dist-info/" not in name} == set()
+    assert {name for name in expected - files if not ONLY_FOR_TESTS.fullmatch(name)} == set()
+    assert {name for name in files - expected if ".dist-info/" not in name} == set()
 
 
 def test_no_module_of_the_wheel_imports_a_name_that_it_does_not_install(wheel):
@@ -79,9 +79,9 @@ def test_the_wheel_works_beside_packages_named_jobs_and_schemas(wheel, tmp_path)
     script += "from pathlib import Path; print(*sorted({n.split('/')[0] for n in zipfile.ZipFile(code.build(Path('code.zip'))).namelist()}))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(wheel)])}
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
         )
 
     library, command = run("-c", script), run("-m", "slotscope", "key-slots", "--help")

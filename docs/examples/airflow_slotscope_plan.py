@@ -18,15 +18,15 @@ MANIFEST = "/etc/slotscope/clusters.toml"
 OK, BAD_INPUT, PARTIAL, NEW_PLAN, IMPOSSIBLE = 0, 2, 3, 10, 13
 
 
-def slotscope(*words: str, allowed: tuple[int, ...]) -> tuple[int, str]:
+def slotscope(*arguments: str, allowed: tuple[int, ...]) -> tuple[int, str]:
     """Run one command on the fleet; bad input is not retried."""
     ended = subprocess.run(
-        [SLOTSCOPE, *words, "--root", ROOT, "--manifest", MANIFEST], stdout=subprocess.PIPE, text=True, check=False
+        [SLOTSCOPE, *arguments, "--root", ROOT, "--manifest", MANIFEST], stdout=subprocess.PIPE, text=True, check=False
     )
     if ended.returncode == BAD_INPUT:
-        raise AirflowFailException(f"slotscope {words[0]}: bad input, see the log")
+        raise AirflowFailException(f"slotscope {arguments[0]}: bad input, see the log")
     if ended.returncode not in allowed:
-        raise AirflowException(f"slotscope {words[0]} ended with {ended.returncode}")
+        raise AirflowException(f"slotscope {arguments[0]} ended with {ended.returncode}")
     return ended.returncode, ended.stdout
 
 

@@ -13,14 +13,14 @@ MANIFEST = "/etc/slotscope/clusters.toml"
 BAD_INPUT, PARTIAL, NEW_PLAN, IMPOSSIBLE = 2, 3, 10, 13
 
 
-def slotscope(*words: str, allowed: tuple[int, ...]) -> tuple[int, str]:
+def slotscope(*arguments: str, allowed: tuple[int, ...]) -> tuple[int, str]:
     """Run one command on the fleet; bad input is not retried."""
     ended = subprocess.run(
-        [SLOTSCOPE, *words, "--root", ROOT, "--manifest", MANIFEST], stdout=subprocess.PIPE, text=True, check=False
+        [SLOTSCOPE, *arguments, "--root", ROOT, "--manifest", MANIFEST], stdout=subprocess.PIPE, text=True, check=False
     )
     if ended.returncode not in (0, *allowed):
         retried = ended.returncode != BAD_INPUT
-        raise dg.Failure(f"slotscope {words[0]} ended with {ended.returncode}", allow_retries=retried)
+        raise dg.Failure(f"slotscope {arguments[0]} ended with {ended.returncode}", allow_retries=retried)
     return ended.returncode, ended.stdout
 
 

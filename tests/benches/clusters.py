@@ -97,7 +97,8 @@ def knows(node: Server, other: Server) -> bool:
 def converse(node: Server, commands: Sequence[Sequence[bytes]]) -> list[Any]:
     """Send *commands* on a connection of their own and return the replies; errors are values (`RespError`)."""
     request = b"".join(
-        b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words) for words in commands
+        b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command)
+        for command in commands
     )
     parser = RespParser()
     replies: list[Any] = []

@@ -32,9 +32,9 @@ class _Conversation(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         parser = RespParser()
         while data := self.request.recv(1 << 16):
-            for words in parser.feed(data):
+            for arguments in parser.feed(data):
                 with self.server.lock:
-                    self.request.sendall(self.server.answer([bytes(word) for word in words]))
+                    self.request.sendall(self.server.answer([bytes(word) for word in arguments]))
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -48,11 +48,11 @@ class _Server(socketserver.ThreadingTCPServer):
         self.cluster, self.host, self.lock = cluster, host, lock
         self.asked: list[str] = []
 
-    def answer(self, words: list[bytes]) -> bytes:
+    def answer(self, arguments: list[bytes]) -> bytes:
         """The reply of the node, a little later."""
-        self.asked.append(b" ".join(words[:3]).decode("utf-8", "replace"))
+        self.asked.append(b" ".join(arguments[:3]).decode("utf-8", "replace"))
         self.cluster.pass_time(QUESTION_US)
-        return encode_value(self.cluster.ask(self.host, *words), protocol=2)
+        return encode_value(self.cluster.ask(self.host, *arguments), protocol=2)
 
 
 @contextmanager
@@ -80,9 +80,9 @@ def scripted(answer: Callable[[list[bytes]], bytes | None]) -> Iterator[tuple[in
             parser = RespParser()
             with suppress(OSError):
                 while data := self.request.recv(1 << 16):
-                    for words in parser.feed(data):
-                        asked.append(words)
-                        self.request.sendall(answer(words) or b"")
+                    for arguments in parser.feed(data):
+                        asked.append(arguments)
+                        self.request.sendall(answer(arguments) or b"")
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Conversation) as server:
         server.daemon_threads = True

@@ -67,7 +67,7 @@ class Recorded:
     @cached_property
     def answers(self) -> list[dict[str, Any]]:
         """The answers to CLUSTER NODES, in order of time."""
-        found = []
+        answers = []
         for path in (*self.folder.glob("truth.jsonl.gz"), *self.folder.glob("polls.jsonl.gz")):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 for line in map(json.loads, lines):
@@ -75,43 +75,43 @@ class Recorded:
                         text = line.get("nodes") or line["text"]
                         asked = line.get("t") or line["asked"]
                         more = {name: line[name] for name in ("node", "info", "persistence") if name in line}
-                        found.append({"time": line.get("t2") or line["time"], "asked": asked, "text": text} | more)
+                        answers.append({"time": line.get("t2") or line["time"], "asked": asked, "text": text} | more)
             break
-        return sorted(found, key=lambda one: one["time"])
+        return sorted(answers, key=lambda answer: answer["time"])
 
     @cached_property
     def promotions(self) -> list[TruePromotion]:
         """Every change of a node from replica to master with another epoch, by its own answers."""
         last: dict[str, tuple[str, str, int]] = {}
-        found = []
-        for one in self.answers:
-            me = next(line.split() for line in one["text"].splitlines() if "myself" in line)
+        changes = []
+        for answer in self.answers:
+            me = next(line.split() for line in answer["text"].splitlines() if "myself" in line)
             role = "slave" if "slave" in me[2] else "master"
             before = last.get(me[0])
             if before is not None and before[0] == "slave" and role == "master" and me[6] != "0":
-                found.append(TruePromotion(me[0], before[1], int(me[6]), before[2], one["time"]))
-            last[me[0]] = (role, me[3], one["asked"])
-        return found
+                changes.append(TruePromotion(me[0], before[1], int(me[6]), before[2], answer["time"]))
+            last[me[0]] = (role, me[3], answer["asked"])
+        return changes
 
     def polls(self, every_s: float, nodes: int | None) -> list[dict[str, Any]]:
         """The answers of the first *nodes* nodes, at least *every_s* apart."""
         last: dict[str, int] = {}
-        found = []
-        for one in self.answers:
-            me = next(line.split()[0] for line in one["text"].splitlines() if "myself" in line)
+        kept = []
+        for answer in self.answers:
+            me = next(line.split()[0] for line in answer["text"].splitlines() if "myself" in line)
             if me not in last and nodes is not None and len(last) >= nodes:
                 continue
-            if one["asked"] - last.get(me, 0) >= every_s * SECOND_NS - SECOND_NS // 20:
-                last[me] = one["asked"]
-                found.append(one)
-        return found
+            if answer["asked"] - last.get(me, 0) >= every_s * SECOND_NS - SECOND_NS // 20:
+                last[me] = answer["asked"]
+                kept.append(answer)
+        return kept
 
     def shown(self, evidence: Evidence) -> list[TruePromotion]:
         """The promotions that *evidence* can show: with polls alone, those of which some answer has the winner as replica, and a later one as master."""
         if evidence.packets or evidence.logs != 0:
             return self.promotions
         answers = self.polls(evidence.every_s, evidence.polls)
-        return [one for one in self.promotions if _shows(answers, one)]
+        return [promotion for promotion in self.promotions if _shows(answers, promotion)]
 
     def told(self, evidence: Evidence) -> Told:
         """What *evidence* shows."""
@@ -121,41 +121,50 @@ class Recorded:
             if evidence.polls != 0:
                 target = Path(folder) / "polls.jsonl"
                 answers = self.polls(evidence.every_s, evidence.polls)
-                target.write_text("".join(json.dumps(one) + "\n" for one in answers))
+                target.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
                 polls = [str(target)]
             captures = sorted(self.folder.glob("bus*.pcap*")) if evidence.packets else []
             metrics = tuple(map(str, self.folder.glob("metrics.jsonl*"))) if evidence.metrics else ()
             return tell(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs), metrics=metrics))
 
 
-def _shows(answers: Sequence[dict[str, Any]], one: TruePromotion) -> bool:
+def _shows(answers: Sequence[dict[str, Any]], promotion: TruePromotion) -> bool:
     """Whether answers of one node have the winner first as a replica of the old master and then as a master."""
     was_replica: dict[str, bool] = {}
     for answer in answers:
         lines = [line.split() for line in answer["text"].splitlines()]
         me = next(line[0] for line in lines if "myself" in line[2])
-        winner = next((line for line in lines if line[0] == one.winner), None)
+        winner = next((line for line in lines if line[0] == promotion.winner), None)
         if winner is None:
             continue
         if "slave" in winner[2]:
-            was_replica[me] = (winner[3] == one.old and answer["asked"] <= one.max_ns) or was_replica.get(me, False)
-        elif was_replica.get(me) and int(winner[6]) >= one.epoch:
+            was_replica[me] = (winner[3] == promotion.old and answer["asked"] <= promotion.max_ns) or was_replica.get(
+                me, False
+            )
+        elif was_replica.get(me) and int(winner[6]) >= promotion.epoch:
             return True
     return False
 
 
 def recordings(folders: Sequence[str]) -> list[Recorded]:
     """All recordings below *folders*."""
-    found = sorted({path.parent.parent for folder in folders for path in Path(folder).glob("**/logs/*.log*")})
-    return [one for one in map(Recorded, found) if one.answers]
+    paths = sorted({path.parent.parent for folder in folders for path in Path(folder).glob("**/logs/*.log*")})
+    return [one for one in map(Recorded, paths) if one.answers]
 
 
-def misses(truth: Sequence[TruePromotion], told: Told) -> Iterator[str]:
+def misses(truth: Sequence[TruePromotion], replayed: Told) -> Iterator[str]:
     """What is wrong with the promotions that were found."""
-    found = [one for one in told.incidents if one.kind == "failover"]
-    left = list(found)
+    failovers = [incident for incident in replayed.incidents if incident.kind == "failover"]
+    left = list(failovers)
     for true in truth:
-        mine = next((one for one in left if one.winner == true.winner and one.epoch in (true.epoch, None, 0)), None)
+        mine = next(
+            (
+                incident
+                for incident in left
+                if incident.winner == true.winner and incident.epoch in (true.epoch, None, 0)
+            ),
+            None,
+        )
         if mine is None:
             yield f"MISSED {true.winner[:8]} of {true.old[:8]} epoch {true.epoch}"
             continue
@@ -170,8 +179,8 @@ def misses(truth: Sequence[TruePromotion], told: Told) -> Iterator[str]:
             off = (low_ns - true.max_ns if low_ns > true.max_ns else won_ns - true.min_ns) / 1e6
             yield f"TIME {true.winner[:8]}: off by {off:.0f} ms"
         yield f"~{(won_ns - low_ns) / 1e6:.0f}ms/{mine.variant}"
-    for one in left:
-        yield f"MADE UP {one.winner[:8]} of {one.subject[:8]} epoch {one.epoch}"
+    for incident in left:
+        yield f"MADE UP {incident.winner[:8]} of {incident.subject[:8]} epoch {incident.epoch}"
 
 
 EVIDENCE = (
@@ -194,15 +203,15 @@ def main(folders: Sequence[str]) -> None:
         sys.stdout.write(f"== {recording.name}: {len(recording.promotions)} promotions\n")
         for evidence in EVIDENCE:
             truth = recording.shown(evidence)
-            told = list(misses(truth, recording.told(evidence)))
-            wrong = [one for one in told if not one.startswith("~")]
+            verdicts = list(misses(truth, recording.told(evidence)))
+            wrong = [verdict for verdict in verdicts if not verdict.startswith("~")]
             total = totals.setdefault(evidence.name, [0, 0, 0])
             total[0] += len(truth)
-            total[1] += len(truth) - sum(one.startswith("MISSED") for one in wrong)
+            total[1] += len(truth) - sum(verdict.startswith("MISSED") for verdict in wrong)
             total[2] += len(wrong)
-            sys.stdout.write(f"   {evidence.name:24} {' '.join(told)}\n")
-    for name, (of, found, wrong) in totals.items():
-        sys.stdout.write(f"{name:24} {found} of {of} found, {wrong} wrong\n")
+            sys.stdout.write(f"   {evidence.name:24} {' '.join(verdicts)}\n")
+    for name, (of, hits, wrong) in totals.items():
+        sys.stdout.write(f"{name:24} {hits} of {of} found, {wrong} wrong\n")
 
 
 if __name__ == "__main__":

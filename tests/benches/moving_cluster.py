@@ -76,13 +76,13 @@ class Weights:
 
     def max_over_mean(self, owners: Sequence[str], masters: Sequence[str]) -> dict[str, Fraction]:
         """The heaviest master over the mean, by resource."""
-        found = {}
+        ratios = {}
         for name, load in (("keys", self.keys), ("bytes", self.bytes)):
             sums = dict.fromkeys(masters, 0)
             for slot, owner in enumerate(owners):
                 sums[owner] += load[slot]
-            found[name] = Fraction(max(sums.values()) * len(sums), sum(sums.values()))
-        return found
+            ratios[name] = Fraction(max(sums.values()) * len(sums), sum(sums.values()))
+        return ratios
 
 
 def measure(cluster: Cluster) -> Weights:

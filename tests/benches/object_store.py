@@ -56,12 +56,12 @@ class ObjectStore:
 
     def names(self, bucket: str) -> list[str]:
         """The keys of a bucket."""
-        return [one["Key"] for one in self.client().list_objects_v2(Bucket=bucket).get("Contents", [])]
+        return [entry["Key"] for entry in self.client().list_objects_v2(Bucket=bucket).get("Contents", [])]
 
     def read(self, bucket: str, name: str) -> bytes:
         """One object."""
-        found: bytes = self.client().get_object(Bucket=bucket, Key=name)["Body"].read()
-        return found
+        content: bytes = self.client().get_object(Bucket=bucket, Key=name)["Body"].read()
+        return content
 
     def add_reader(self) -> tuple[str, str]:
         """Key and secret of a new user who may read and write nothing; from now on the store asks who one is."""

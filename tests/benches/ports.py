@@ -11,9 +11,9 @@ START_SECONDS_MAX = 120
 
 def free_port() -> int:
     """A port that nobody listens on."""
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with closing(socket.socket()) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
         return port
 
 
@@ -21,8 +21,8 @@ def await_port(port: int) -> None:
     """Wait until somebody listens on *port*; raises TimeoutError."""
     end = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < end:
-        with closing(socket.socket()) as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
+        with closing(socket.socket()) as sock:
+            if sock.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
     raise TimeoutError(f"nobody listens on port {port}")

@@ -6,9 +6,9 @@ from jobs import main
 from slotscope.runtime import cli
 
 
-def without_progress(told: str) -> list[str]:
+def without_progress(output: str) -> list[str]:
     """The lines of *told* on the error stream but for those that say that work goes on: a loaded machine has some."""
-    return [line for line in told.splitlines() if not line.endswith(" s so far")]
+    return [line for line in output.splitlines() if not line.endswith(" s so far")]
 
 
 def slotscope(*arguments: object) -> int:

@@ -42,7 +42,7 @@ class Told:
 
     def stories(self) -> list[tuple[str, str, str, str]]:
         """Kind, variant and nodes of every incident, in order of time."""
-        return [(one.kind, one.variant, one.subject, one.winner) for one in self.incidents]
+        return [(incident.kind, incident.variant, incident.subject, incident.winner) for incident in self.incidents]
 
     def of_kind(self, kind: type) -> list[Any]:
         """The rows of one kind."""
@@ -51,37 +51,37 @@ class Told:
 
 def tell(*captures: Path, **options: Any) -> Told:
     """Replay *captures*, and polls and logs if they are given as *statements*, and find their incidents."""
-    found = fold(captures, permissive=True, **options)
-    rows = [row for row, _ in found.rows]
-    facts = found.facts
+    folded = fold(captures, permissive=True, **options)
+    rows = [row for row, _ in folded.rows]
+    facts = folded.facts
     notes = Notes(
         rows=rows,
-        lines=[logged_line(row) for row in found.logs if row["observer"] or row["address"]],
-        samples=polled_samples(row for row in found.polls if row["observer"]),
-        speech=list(_speech(found)),
-        slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps},
+        lines=[logged_line(row) for row in folded.logs if row["observer"] or row["address"]],
+        samples=polled_samples(row for row in folded.polls if row["observer"]),
+        speech=list(_speech(folded)),
+        slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in folded.bitmaps},
         gaps=[
-            GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
+            GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in folded.gaps
         ],
         offsets=[],
-        open_marks=list(open_marks(row for row in found.polls if row["observer"])),
+        open_marks=list(open_marks(row for row in folded.polls if row["observer"])),
     )
-    history, _ = history_of(with_metrics(notes, found.metrics), basis_of(facts))
+    history, _ = history_of(with_metrics(notes, folded.metrics), basis_of(facts))
     return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 
-def _speech(found: Fold) -> Sequence[Speech]:
-    thresholds = Thresholds(found.facts["node_timeout_ms"] * NS_PER_MS)
+def _speech(folded: Fold) -> Sequence[Speech]:
+    thresholds = Thresholds(folded.facts["node_timeout_ms"] * NS_PER_MS)
     folders: dict[str, SpeechFolder] = {}
-    for row in found.messages:
+    for row in folded.messages:
         if row["light"] or row["node_flags"] is None or row["bitmap_id"] is None or not row["sender"]:
             continue
-        said = Said(
+        header = Said(
             row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
             int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]),
         )  # fmt: skip
-        folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(said)
-    return [span for folder in folders.values() for span in folder.finish(found.facts["last_ns"])]
+        folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(header)
+    return [span for folder in folders.values() for span in folder.finish(folded.facts["last_ns"])]
 
 
 def _bits(text: str) -> int:

@@ -104,27 +104,27 @@ def read_scenario(text: str) -> Scenario:
     scenario = Scenario(trace=tuple(trace.splitlines()))
     now_us = 0
     for line in body.splitlines():
-        words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', re.split(r"(?:^|\s)#", line)[0])]
-        if not words or _heading(scenario, words[0], words[1:]):
+        fields = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', re.split(r"(?:^|\s)#", line)[0])]
+        if not fields or _heading(scenario, fields[0], fields[1:]):
             continue
-        said = " ".join(f'"{word}"' if " " in word else word for word in words)
-        when, *rest = words
+        sentence = " ".join(f'"{word}"' if " " in word else word for word in fields)
+        when, *rest = fields
         if when in ("at", "by", "until"):
             now_us = time_us(rest.pop(0))
         elif when == "expect":
-            when, rest, now_us = "at", words, scenario.end_us
+            when, rest, now_us = "at", fields, scenario.end_us
         forms = CONDITIONS if rest[0] == "expect" else ACTIONS
         form, values = _match(forms, rest[rest[0] == "expect" :], names_of(scenario.layout))
-        scenario.steps.append(Step(when, now_us, form, values, said))
+        scenario.steps.append(Step(when, now_us, form, values, sentence))
     return scenario
 
 
-def _heading(scenario: Scenario, head: str, words: list[str]) -> bool:
+def _heading(scenario: Scenario, head: str, fields: list[str]) -> bool:
     names: tuple[str, ...] = ()
-    if words[:1] == ["for"]:
-        names, words = _nodes(words[1], names_of(scenario.layout)), words[2:]
+    if fields[:1] == ["for"]:
+        names, fields = _nodes(fields[1], names_of(scenario.layout)), fields[2:]
     if head in ("cluster", "settings", "network"):
-        pairs = (word.split("=", 1) for word in words)
+        pairs = (word.split("=", 1) for word in fields)
         values = {SETTINGS[name][0]: SETTINGS[name][1](value) for name, value in pairs}
     match head:
         case "title" | "rules":
@@ -139,15 +139,15 @@ def _heading(scenario: Scenario, head: str, words: list[str]) -> bool:
         case "network":
             scenario.path = Path(**values)
         case "seed":
-            scenario.seed = int(words[0])
+            scenario.seed = int(fields[0])
         case "hide":
-            scenario.hidden += words
+            scenario.hidden += fields
         case "converges":
-            scenario.converges = _yes(words[0])
+            scenario.converges = _yes(fields[0])
         case "breaks":
-            scenario.breaks = tuple(words)
+            scenario.breaks = tuple(fields)
         case "end":
-            scenario.end_us = time_us(words[0])
+            scenario.end_us = time_us(fields[0])
         case _:
             return False
     return True
@@ -158,27 +158,27 @@ def _nodes(word: str, names: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _match(
-    forms: Mapping[str, Any], words: list[str], names: dict[str, tuple[str, ...]]
+    forms: Mapping[str, Any], fields: list[str], names: dict[str, tuple[str, ...]]
 ) -> tuple[str, tuple[Any, ...]]:
     """Return the form of *words* and their values: small letters are literals (``a/b``: either), capitals are values."""
     for form in forms:
         kinds = form.split()
-        if len(words) != len(kinds) and (kinds[-1] != "WORDS" or len(words) < len(kinds)):
+        if len(fields) != len(kinds) and (kinds[-1] != "WORDS" or len(fields) < len(kinds)):
             continue
-        given = [*words[: len(kinds) - 1], words[len(kinds) - 1 :]] if kinds[-1] == "WORDS" else words
+        given = [*fields[: len(kinds) - 1], fields[len(kinds) - 1 :]] if kinds[-1] == "WORDS" else fields
         if all(kind.isupper() or word in re.split("[/|]", kind) for kind, word in zip(kinds, given, strict=True)):
             values: list[Any] = []
             for kind, word in zip(kinds, given, strict=True):
                 if kind in ("NODE", "NODES"):
                     before = [name for value in values if isinstance(value, tuple) for name in value]
-                    found = [name for name in _nodes(word, names) if word != "others" or name not in before]
-                    values.append(found[0] if kind == "NODE" else tuple(found))
+                    matched = [name for name in _nodes(word, names) if word != "others" or name not in before]
+                    values.append(matched[0] if kind == "NODE" else tuple(matched))
                 elif kind.isupper():
                     values.append(VALUES[kind](word))
                 elif "|" in kind:
                     values.append(word)
             return form, tuple(values)
-    raise ValueError(f"no form of {' '.join(words)}")
+    raise ValueError(f"no form of {' '.join(fields)}")
 
 
 VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -211,16 +211,16 @@ class Scene(Stage):
 
     def violations(self, *, converges: bool) -> list[Violation]:
         """Return all violations; with *converges* also differing views."""
-        found = list(self.checks.violations)
+        violations = list(self.checks.violations)
         for ack, way in self.missing().lost:
             if way is Way.NO_EXCUSE:
                 text = f"{ack.key.decode()} acknowledged by {self.world.hosts[ack.host].name}"
-                found.append(Violation("lost write", ack.time_us, text))
-        return found + (self.agreement() if converges else [])
+                violations.append(Violation("lost write", ack.time_us, text))
+        return violations + (self.agreement() if converges else [])
 
     def agreement(self) -> list[Violation]:
         """Return differences between running members in peace: views, verdicts, replicas (R166, R168)."""
-        found: list[tuple[str, str]] = []
+        differences: list[tuple[str, str]] = []
         views: dict[tuple[Any, ...], list[str]] = {}
         running = {host.id: host for host in self.world.running()}
         for host in running.values():
@@ -229,16 +229,16 @@ class Scene(Stage):
                 continue
             views.setdefault(_picture(host), []).append(host.name)
             failing = [node_id for node_id, peer in view.nodes.items() if peer.flags & FAILURES and node_id in running]
-            found += [("converge", f"{host.name} sees {running[node_id].name} fail") for node_id in failing]
+            differences += [("converge", f"{host.name} sees {running[node_id].name} fail") for node_id in failing]
             master = view.master_of(view.myself)
             upstream = running.get(master.id) if master is not None else None
             if upstream is not None and upstream.node.view.myself.slots != master.slots:
-                found.append(("R168", f"{host.name} does not know the slots of its master {upstream.name}"))
+                differences.append(("R168", f"{host.name} does not know the slots of its master {upstream.name}"))
             if upstream is not None and not upstream.node.view.myself.flags & MASTER:
-                found.append(("R168", f"{host.name} follows {upstream.name}, which is a replica"))
+                differences.append(("R168", f"{host.name} follows {upstream.name}, which is a replica"))
         if len(views) > 1:
-            found.append(("converge", " | ".join(",".join(names) for names in views.values())))
-        return [Violation(rule, self.world.now_us, text) for rule, text in found]
+            differences.append(("converge", " | ".join(",".join(names) for names in views.values())))
+        return [Violation(rule, self.world.now_us, text) for rule, text in differences]
 
     def digest(self) -> str:
         """Return a hash of trace and bus traffic."""
@@ -248,17 +248,17 @@ class Scene(Stage):
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def command(self, host: Host, *words: str) -> str:
+    def command(self, host: Host, *arguments: str) -> str:
         """Return the reply of *host*; ``@M1`` stands for the id of M1. Empty without a reply."""
-        named = (re.sub(r"@(\w+)", lambda name: self.host(name[1]).id, word) for word in words)
+        named = (re.sub(r"@(\w+)", lambda name: self.host(name[1]).id, word) for word in arguments)
         reply = self.world.ask(host, tuple(word.encode() for word in named))
         self.world.names[host.id] = host.name
         return reply.text if isinstance(reply, RespError) else "" if reply is None else str(reply)
 
-    def announce(self, names: tuple[str, ...], words: tuple[str, ...]) -> None:
+    def announce(self, names: tuple[str, ...], arguments: tuple[str, ...]) -> None:
         """Give a command to hosts and note replies other than OK."""
         for host in self.hosts(names):
-            answer = self.command(host, *words)
+            answer = self.command(host, *arguments)
             if answer != "OK":
                 self.world.note(f"{host.name} answers {answer[:100]!r}")
 
@@ -315,7 +315,7 @@ def _each(fault: Callable[..., None], **options: bool) -> Callable[..., None]:
 
 def _between(fault: Callable[..., None], **options: bool) -> Callable[..., None]:
     """Apply a fault of the network to two groups."""
-    return lambda scene, one, other: fault(scene.faults, scene.hosts(one), scene.hosts(other), **options)
+    return lambda scene, left, other: fault(scene.faults, scene.hosts(left), scene.hosts(other), **options)
 
 
 ACTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -329,14 +329,14 @@ ACTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "jump NODES TIME": _each(Faults.jump),
     "cut NODES from NODES": _between(Faults.cut),
     "cut NODES from NODES one-way": _between(Faults.cut, both_ways=False),
-    "flap NODES from NODES every TIME for TIME": lambda scene, one, other, every_us, for_us: scene.faults.flap(
-        scene.hosts(one), scene.hosts(other), every_us, scene.world.now_us + for_us
+    "flap NODES from NODES every TIME for TIME": lambda scene, left, other, every_us, for_us: scene.faults.flap(
+        scene.hosts(left), scene.hosts(other), every_us, scene.world.now_us + for_us
     ),
-    "delay NODES from NODES by TIME": lambda scene, one, other, by_us: scene.faults.change_paths(
-        scene.hosts(one), scene.hosts(other), delay_us=scene.world.network.usual.delay_us + by_us
+    "delay NODES from NODES by TIME": lambda scene, left, other, by_us: scene.faults.change_paths(
+        scene.hosts(left), scene.hosts(other), delay_us=scene.world.network.usual.delay_us + by_us
     ),
-    "lose NUMBER between NODES and NODES": lambda scene, share, one, other: scene.faults.change_paths(
-        scene.hosts(one), scene.hosts(other), loss=share
+    "lose NUMBER between NODES and NODES": lambda scene, share, left, other: scene.faults.change_paths(
+        scene.hosts(left), scene.hosts(other), loss=share
     ),
     "heal": lambda scene: scene.faults.heal(),
     "clients COUNT rate NUMBER": lambda scene, count, rate: scene.add_clients(count, rate=rate),
@@ -409,8 +409,8 @@ CONDITIONS: Final[Mapping[str, Callable[..., bool]]] = {
     "NODE owns COUNT": _owns,
     "NODE has COUNT slots": lambda scene, name, n: scene.host(name).node.view.myself.slots.bit_count() == n,
     "NODES know/knows COUNT nodes": _knows,
-    "NODES answer/answers TEXT to WORDS": lambda scene, names, text, words: all(
-        text in scene.command(host, *words) for host in scene.hosts(names)
+    "NODES answer/answers TEXT to WORDS": lambda scene, names, text, arguments: all(
+        text in scene.command(host, *arguments) for host in scene.hosts(names)
     ),
     "NODE holds COUNT keys": lambda scene, name, n: sum(map(len, scene.host(name).store.held.values())) == n,
     "NODE epoch RANGE": lambda scene, name, wanted: scene.host(name).node.view.myself.config_epoch in wanted,
@@ -451,10 +451,10 @@ def play(
     prepare(scene)
     failures = [step.text for step in scenario.steps if not _take(scene, step)]
     scene.world.run_to(scenario.end_us)
-    found = scene.violations(converges=scenario.converges)
-    failures += [f"{rule} was not broken" for rule in scenario.breaks if all(each.rule != rule for each in found)]
+    violations = scene.violations(converges=scenario.converges)
+    failures += [f"{rule} was not broken" for rule in scenario.breaks if all(each.rule != rule for each in violations)]
     lines = [line for line in scene.trace.lines() if not any(word in line for word in scenario.hidden)]
-    broken = tuple(violation for violation in found if violation.rule not in scenario.breaks)
+    broken = tuple(violation for violation in violations if violation.rule not in scenario.breaks)
     return Played(tuple(lines), tuple(failures), broken, scene)
 
 

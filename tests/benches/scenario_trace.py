@@ -151,7 +151,7 @@ def _log(world: World, host: Host, effect: ev.LogLine) -> str:
     if UPDATE_MARK in effect.text:
         stale, owner = (world.name_of(word[:40]) for word in effect.text.split() if len(word) >= 40)
         return f"sends {stale} an UPDATE about {owner}"
-    return next((told for begins, told in _LOGGED if effect.text.startswith(begins)), "")
+    return next((events for begins, events in _LOGGED if effect.text.startswith(begins)), "")
 
 
 UPDATE_MARK: Final = "sending an UPDATE message about"

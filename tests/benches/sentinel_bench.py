@@ -92,11 +92,11 @@ class Bench:
 
     def _answer(self, effect: ev.SendCommand) -> list[ev.Event]:
         place = self.links[effect.link]
-        words = tuple(word.decode() for word in effect.words)
-        self.sent.append((place, words))
+        arguments = tuple(word.decode() for word in effect.words)
+        self.sent.append((place, arguments))
         if place in self.refusing:
             return []
-        answer = ev.Answered(effect.link, self._value(place, words))
+        answer = ev.Answered(effect.link, self._value(place, arguments))
         if place in self.silent:
             self.held.append((place, answer))
             return []
@@ -110,20 +110,20 @@ class Bench:
             if held_place == place:
                 self.handle(answer)
 
-    def _value(self, place: Place, words: tuple[str, ...]) -> Any:
-        name = words[0]
+    def _value(self, place: Place, arguments: tuple[str, ...]) -> Any:
+        name = arguments[0]
         if name == "SENTINEL":
             return self.opinions.get(place, [0, b"*", 0])
         if name == "INFO":
             return self.infos[place].encode() if place in self.infos else RespError("ERR none")
         if name == "SUBSCRIBE":
-            return [b"subscribe", words[1].encode(), 1]
+            return [b"subscribe", arguments[1].encode(), 1]
         return {"PING": "PONG", "PUBLISH": 1}.get(name, "OK")
 
-    def say(self, *words: str, client: int = 7) -> Any:
+    def say(self, *arguments: str, client: int = 7) -> Any:
         """A client's command and its (last) reply."""
         self.replies.clear()
-        self.handle(ev.ClientCommand(client, tuple(word.encode("utf-8", "surrogateescape") for word in words)))
+        self.handle(ev.ClientCommand(client, tuple(word.encode("utf-8", "surrogateescape") for word in arguments)))
         return self.replies[-1] if self.replies else None
 
     def hello(self, text: str) -> Any:
@@ -142,4 +142,4 @@ class Bench:
 
     def commands_to(self, place: Place, *first: str) -> list[tuple[str, ...]]:
         """What was sent to a place, beginning with *first*."""
-        return [words for to, words in self.sent if to == place and words[: len(first)] == first]
+        return [arguments for to, arguments in self.sent if to == place and arguments[: len(first)] == first]

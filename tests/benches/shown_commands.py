@@ -53,18 +53,18 @@ class Shown:
     def rewritten(self, printed: str) -> str:
         """The same with as many lines of what it prints now, from where each part began."""
         now = [line.rstrip() for line in printed.strip("\n").splitlines()]
-        found: list[str] = []
+        lines: list[str] = []
         place = 0
         for at, line in enumerate(self.output):
             begins = at == 0 or self.output[at - 1] == "…"
             if line == "…":
-                found.append(line)
+                lines.append(line)
                 continue
             if begins and line.split():
                 place = next((n for n, one in enumerate(now) if one.split()[:1] == line.split()[:1]), place)
-            found.append(now[place] if place < len(now) else "")
+            lines.append(now[place] if place < len(now) else "")
             place += 1
-        return self.line + "".join(f"{line}\n" for line in found)
+        return self.line + "".join(f"{line}\n" for line in lines)
 
 
 def shown(page: str) -> list[Shown]:
@@ -86,26 +86,26 @@ def furnish(folder: Path) -> None:
 
 def run_page(page: str, folder: Path, known: dict[str, Printed]) -> dict[str, Printed]:
     """Run the commands of *page* in *folder*, in their order; those that are *known* are not run again."""
-    found = dict(known)
+    outputs = dict(known)
     with chdir(folder), pytest.MonkeyPatch.context() as changed:
         changed.setenv("COLUMNS", "80")
         changed.delenv("SLOTSCOPE_ROOT", raising=False)
-        for one in shown(page):
-            if one.command not in found and not one.command.startswith(ELSEWHERE):
-                found[one.command] = run(one.command)
-    return found
+        for block in shown(page):
+            if block.command not in outputs and not block.command.startswith(ELSEWHERE):
+                outputs[block.command] = run(block.command)
+    return outputs
 
 
 def run(command: str) -> Printed:
     """Run a job in this process, whose session it shares; anything else in a process of its own."""
-    words = shlex.split(command)
-    if words[0] != "slotscope":
-        assert words[:2] == ["python", "-m"], command
+    arguments = shlex.split(command)
+    if arguments[0] != "slotscope":
+        assert arguments[:2] == ["python", "-m"], command
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         ended = subprocess.run(
-            [sys.executable, *words[1:]], env=environment, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, *arguments[1:]], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         return Printed(ended.stdout, ended.returncode)
     with redirect_stdout(io.StringIO()) as printed:
-        code = slotscope(*words[1:])
+        code = slotscope(*arguments[1:])
     return Printed(printed.getvalue(), code)

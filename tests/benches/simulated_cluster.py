@@ -54,12 +54,12 @@ class KilledError(Exception):
 @cache
 def tags() -> tuple[bytes, ...]:
     """For every slot a text that hashes to it."""
-    found: dict[int, bytes] = {}
+    by_slot: dict[int, bytes] = {}
     number = 0
-    while len(found) < SLOT_COUNT:
-        found.setdefault(key_slot(b"%d" % number), b"%d" % number)
+    while len(by_slot) < SLOT_COUNT:
+        by_slot.setdefault(key_slot(b"%d" % number), b"%d" % number)
         number += 1
-    return tuple(found[slot] for slot in range(SLOT_COUNT))
+    return tuple(by_slot[slot] for slot in range(SLOT_COUNT))
 
 
 class SimulatedCluster:
@@ -134,9 +134,9 @@ class SimulatedCluster:
 
     # clients
 
-    def ask(self, host: Host, *words: str | bytes | int) -> Any:
+    def ask(self, host: Host, *arguments: str | bytes | int) -> Any:
         """What a node answers at once."""
-        raw = tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
+        raw = tuple(word if isinstance(word, bytes) else str(word).encode() for word in arguments)
         reply = self.world.ask(host, raw)
         return reply.data if isinstance(reply, Verbatim) else reply
 
@@ -277,11 +277,11 @@ class SimulatedCluster:
 
     def migrate(self, source: Host, target: Host, command: Migrate) -> Any:
         """MIGRATE over a way that may fail before the keys arrive, or before their arrival is known."""
-        words = ["MIGRATE", target.ip, target.settings.port, "", 0, 1000, *(["REPLACE"] if command.replace else [])]
+        arguments = ["MIGRATE", target.ip, target.settings.port, "", 0, 1000, *(["REPLACE"] if command.replace else [])]
         if self.chance.random() >= self.trouble:
-            return self.ask(source, *words, "KEYS", *command.keys)
+            return self.ask(source, *arguments, "KEYS", *command.keys)
         ends = ([source], [target])
         self.faults.cut(*(ends if self.chance.random() < 0.5 else ends[::-1]), both_ways=False)
-        reply = self.ask(source, *words, "KEYS", *command.keys)
+        reply = self.ask(source, *arguments, "KEYS", *command.keys)
         self.faults.heal()
         return reply

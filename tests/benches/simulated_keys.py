@@ -48,21 +48,21 @@ class SimulatedKeys:
 
     def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         self.clock.now_s += self.command_s * len(commands)
-        return [self._reply(*words) for words in commands]
+        return [self._reply(*arguments) for arguments in commands]
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _reply(self, name: str, *words: Any) -> Any:
+    def _reply(self, name: str, *arguments: Any) -> Any:
         self.sent[name] += 1
         if name == "RANDOMKEY":
             return self.chance.choice(self.names)
         if name == "SCAN":
-            return self._scan(*words)
+            return self._scan(*arguments)
         if name == "MEMORY":
-            return self.keys[words[1]][1]
+            return self.keys[arguments[1]][1]
         if name == "TYPE":
-            return self.keys[words[0]][0].encode()
+            return self.keys[arguments[0]][0].encode()
         return RespError(f"ERR unknown command {name}")
 
     def _scan(self, cursor: Any, _: str, count: int, __: str = "", kind: str = "") -> list[Any]:

@@ -61,8 +61,8 @@ def load_hot_tag(cluster: Cluster, keys: int, *, tagged: int, sorted_sets: int, 
     links = {node.id: socket.create_connection(("127.0.0.1", node.port)) for node in topology.masters()}
     pending: dict[str, list[bytes]] = {name: [] for name in links}
 
-    def add(key: bytes, *words: bytes) -> None:
-        command, *rest = words
+    def add(key: bytes, *arguments: bytes) -> None:
+        command, *rest = arguments
         whole = [command, key, *rest]
         owner = str(owners[key_slot(key)])
         pending[owner].append(b"*%d\r\n" % len(whole) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in whole))

@@ -26,12 +26,12 @@ def make_python(folder: Path) -> Path:
     (site,) = folder.glob("lib/python*/site-packages")
     for name in PACKAGES:
         try:
-            found = distribution(name)
+            package = distribution(name)
         except ImportError:
             continue  # pandas 3 goes without pytz
-        tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
+        tops = {file.parts[0] for file in package.files or () if file.parts[0] not in ("..", "__pycache__")}
         for top in tops:
-            (site / top).symlink_to(Path(str(found.locate_file(top))))
+            (site / top).symlink_to(Path(str(package.locate_file(top))))
     return folder / "bin" / "python"
 
 
@@ -46,13 +46,13 @@ def standalone_cluster(scratch: Path) -> Iterator[str]:
         await_port(port)
         for number in range(WORKERS):
             folder = scratch / f"worker{number}"
-            words = [*where, "--cores", "1", "--memory", "1g", "--work-dir", str(folder), master]
-            running.enter_context(_started("worker.Worker", words, folder))
+            arguments = [*where, "--cores", "1", "--memory", "1g", "--work-dir", str(folder), master]
+            running.enter_context(_started("worker.Worker", arguments, folder))
         yield master
 
 
 @contextmanager
-def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
+def _started(name: str, arguments: list[str], folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True)
     home = Path(pyspark.__file__).parent
     outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}
@@ -60,7 +60,7 @@ def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
     command = [f"{find_java_home()}/bin/java", "-Xmx256m", "-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{name}"]
     with (
         open(folder / "log", "wb") as log,
-        subprocess.Popen([*command, *words], cwd=folder, env=environment, stdout=log, stderr=log) as process,
+        subprocess.Popen([*command, *arguments], cwd=folder, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
             yield

@@ -33,9 +33,9 @@ class SteadyClient:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        told = self._read()
-        self.errors += told["errors"]
-        waits: list[int] = told["waits_us"]
+        record = self._read()
+        self.errors += record["errors"]
+        waits: list[int] = record["waits_us"]
         return waits
 
     def end(self) -> dict[str, Any]:
@@ -46,15 +46,15 @@ class SteadyClient:
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        told: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return told
+        record: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return record
 
 
 @contextmanager
 def steady_client(port: int) -> Iterator[SteadyClient]:
     """A client of the cluster of the node at *port*, while the block runs."""
-    words = [sys.executable, "-m", "tests.benches.steady_client", str(port)]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.benches.steady_client", str(port)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield SteadyClient(process)
     finally:
@@ -109,8 +109,8 @@ def main(port: int) -> None:
     say({"written": len(acknowledged), "lost": lost})
 
 
-def say(told: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def say(record: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(record) + "\n")
     sys.stdout.flush()
 
 

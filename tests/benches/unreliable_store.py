@@ -61,9 +61,9 @@ def failing_store(store: ObjectStore, every: int) -> Iterator[UnreliableStore]:
 
 
 @contextmanager
-def _passing(*words: str) -> Iterator[UnreliableStore]:
+def _passing(*arguments: str) -> Iterator[UnreliableStore]:
     port = free_port()
-    command = [sys.executable, "-m", "tests.benches.unreliable_store", str(port), *words]
+    command = [sys.executable, "-m", "tests.benches.unreliable_store", str(port), *arguments]
     with subprocess.Popen(
         command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stderr=subprocess.DEVNULL
     ) as process:

@@ -29,15 +29,15 @@ def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | Non
 def totals_of(tally: AdviceTally) -> Totals:
     """The sums of *tally*."""
     memory = [0] * (2 + len(tally.conditions))
-    found = Totals(tally.conditions, 0, memory, {}, {})
+    totals = Totals(tally.conditions, 0, memory, {}, {})
     for rows in tally.rows():
         for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             if kind == "slot":
                 memory[:] = (before + more for before, more in zip(memory, sums, strict=True))
             elif kind == "keys":
-                found.keys = number
+                totals.keys = number
             elif kind == "prefix":
-                found.prefixes[name] = number, sums
+                totals.prefixes[name] = number, sums
             elif kind == "curve":
-                found.curves[name.decode(), number] = sums
-    return found
+                totals.curves[name.decode(), number] = sums
+    return totals

@@ -27,9 +27,9 @@ SERVERS = ("redis-7.0", "valkey-9.1")
 LOGS = ("aof-plain", "aof-preamble")
 
 
-def encode(*words: bytes | str | int) -> bytes:
+def encode(*arguments: bytes | str | int) -> bytes:
     """One command as it stands in a log."""
-    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    parts = [word if isinstance(word, bytes) else str(word).encode() for word in arguments]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
@@ -107,7 +107,7 @@ class Walked:
 def walk_log(data: bytes, *, piece: int = 1 << 20, rows: int = 65_536) -> Walked:
     """Walk *data* in pieces of at most *piece* bytes."""
     walker = AofWalker("log", batch_rows=rows)
-    found, at = Walked(), 0
+    rows, at = Walked(), 0
     try:
         while not walker.done:
             ahead = min(walker.skippable(), max(len(data) - at, 0))
@@ -119,20 +119,20 @@ def walk_log(data: bytes, *, piece: int = 1 << 20, rows: int = 65_536) -> Walked
             at += count
             walker.filled(count)
             for batch in walker.batches():
-                found.commands += _rows(batch, walker.names)
+                rows.commands += _rows(batch, walker.names)
     except DecodeError as error:
-        found.error = error.with_traceback(
+        rows.error = error.with_traceback(
             None
         )  # whose frames would keep the walker's buffers until all garbage is collected
-        return found
-    found.tail = walker.tail
-    return found
+        return rows
+    rows.tail = walker.tail
+    return rows
 
 
 def _rows(batch, names):  # type: ignore[no-untyped-def]
     keys = batch.keys
     for at in range(len(batch)):
-        told = tuple(
+        walked = tuple(
             WalkedKey(
                 keys.key(row),
                 int(keys.slot[row]),
@@ -144,7 +144,7 @@ def _rows(batch, names):  # type: ignore[no-untyped-def]
             for row in range(batch.first_key[at], batch.first_key[at + 1])
         )
         numbers = (int(column[at]) for column in (batch.words, batch.db, batch.time_s))
-        yield WalkedCommand(int(batch.offset[at]), int(batch.size[at]), names[batch.command[at]], *numbers, told)
+        yield WalkedCommand(int(batch.offset[at]), int(batch.size[at]), names[batch.command[at]], *numbers, walked)
 
 
 def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:

@@ -45,7 +45,7 @@ class Workload:
 
     def strings(self) -> list[Words]:
         k, other, pick = self.key("s"), self.key("s"), self.chance.choice
-        found: list[Words] = [
+        commands: list[Words] = [
             ["SET", k, self.text()], ["SET", k, "5", "EX", 5000], ["SET", k, "v", "PX", 5000000], ["SET", k, "v", "KEEPTTL"],
             ["SET", k, "v", "NX"], ["SET", k, "w", "XX", "GET"], ["SET", k, "v", "EXAT", 4000000000], ["SETNX", k, "n"],
             ["SETEX", k, 1000, "v"], ["PSETEX", k, 1000000, "v"], ["GETSET", k, "v"], ["GETDEL", k],
@@ -58,9 +58,9 @@ class Workload:
             ["PFADD", "p:3"], ["PFMERGE", "p:4", "p:1", "p:2"], ["PFMERGE", "p:1", "p:3"], ["PFCOUNT", "p:1"],
         ]  # fmt: skip
         if self.valkey:
-            found += [["SET", k, "new", "IFEQ", self.text()], ["DELIFEQ", k, self.text()], ["MSETEX", 2, k, "1", other, "2", "EX", 900],
+            commands += [["SET", k, "new", "IFEQ", self.text()], ["DELIFEQ", k, self.text()], ["MSETEX", 2, k, "1", other, "2", "EX", 900],
                       ["MSETEX", 1, k, "3", "NX"]]  # fmt: skip
-        return found
+        return commands
 
     def lists(self) -> list[Words]:
         k, other, pick = self.key("l"), self.key("l"), self.chance.choice
@@ -84,7 +84,7 @@ class Workload:
     def sorted_sets(self) -> list[Words]:
         k, other, third, pick = self.key("z"), self.key("z"), self.key("z"), self.chance.choice
         pairs: Words = [word for text in self.texts() for word in (pick(_SCORES), text)]
-        found: list[Words] = [
+        commands: list[Words] = [
             ["ZADD", k, *pairs], ["ZADD", k, *pairs], ["ZADD", k, pick(["NX", "XX", "GT", "LT"]), "CH", *pairs], ["ZADD", k, "INCR", "2", "a"],
             ["ZINCRBY", k, "1.5", self.text()], ["ZREM", k, *self.texts()], ["ZREMRANGEBYRANK", k, self.small(), self.small()],
             ["ZREMRANGEBYSCORE", k, pick(["-inf", "(1", "0"]), pick(["2.5", "(2.5", "+inf"])],
@@ -97,11 +97,11 @@ class Workload:
             ["GEOADD", "geo:1", *[word for city in range(6) for word in (self.small(-90, 90), self.small(-60, 60), f"city{city}")]],
             ["GEOADD", "geo:1", "XX", "13.37", "38.11", "a"],
         ]  # fmt: skip
-        return found
+        return commands
 
     def hashes(self) -> list[Words]:
         k, pick = self.key("h"), self.chance.choice
-        found: list[Words] = [
+        commands: list[Words] = [
             ["HSET", k, *[word for field in self.some(_FIELDS) for word in (field, self.text())]], ["HSET", k, "number", "41"],
             ["HMSET", k, "f", "1", "g", "2"], ["HSETNX", k, pick(_FIELDS), "v"], ["HDEL", k, *self.some(_FIELDS)],
             ["HINCRBY", k, "number", 3], ["HINCRBYFLOAT", k, "number", "0.5"], ["HINCRBY", k, pick(_FIELDS), 1],
@@ -109,13 +109,13 @@ class Workload:
         if self.valkey:
             fields = list(dict.fromkeys(self.some(_FIELDS)))
             tail: Words = ["FIELDS", len(fields), *fields]
-            found += [
+            commands += [
                 ["HEXPIRE", k, 9000, *tail], ["HPEXPIRE", k, 9000000, pick(["NX", "XX", "GT", "LT"]), *tail], ["HPERSIST", k, *tail],
                 ["HEXPIREAT", k, 4000000000, *tail], ["HGETEX", k, "EX", 8000, *tail], ["HGETEX", k, "PERSIST", *tail],
                 ["HSETEX", k, "EX", 7000, "FIELDS", 2, "f", "1", "g", "2"], ["HSETEX", k, "KEEPTTL", "FIELDS", 1, "f", "3"],
                 ["HSETEX", k, "FNX", "FIELDS", 1, "h", "3"], ["HPEXPIREAT", k, 1000, *tail], ["HGETDEL", k, *tail],
             ]  # fmt: skip
-        return found
+        return commands
 
     def streams(self) -> list[Words]:
         k, pick = self.key("x"), self.chance.choice

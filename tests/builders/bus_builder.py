@@ -51,10 +51,10 @@ def gossip_message(
     kind: int, sender: str = ONE, entries: int = 1, extensions: Sequence[Extension] = (), **header: object
 ) -> Message:
     """A PING, PONG or MEET with lengths and counts that fit."""
-    told = tuple(
+    entries = tuple(
         GossipEntry(f"{i:040x}", 100 + i, 200 + i, f"10.0.0.{i % 250}", 6379, 16379, 0x111) for i in range(entries)
     )
-    return message(kind, Gossip(told, tuple(extensions)), sender, **header)
+    return message(kind, Gossip(entries, tuple(extensions)), sender, **header)
 
 
 def message(kind: int, body: Body, sender: str = ONE, **header: object) -> Message:

@@ -97,13 +97,15 @@ def captured(*sources: Sequence[bytes], streams_max: int = STREAMS_MAX) -> Captu
 def checked(batch: BusBatch) -> Iterable[CapturedMessage]:
     """The messages of a batch; asserts that its columns are those of their bytes."""
     start = 0
-    for i, (told, row, end) in enumerate(zip(_columns(batch), batch.messages, batch.packed_ends.tolist(), strict=True)):
+    for i, (columns, row, end) in enumerate(
+        zip(_columns(batch), batch.messages, batch.packed_ends.tolist(), strict=True)
+    ):
         bitmap = batch.bitmap(row["slots"]) if row["slots"] >= 0 else b""
         raw = unpack(batch.packed[start:end].tobytes(), bitmap)
         found = CapturedMessage(
             batch.origin(i), raw, int(row["totlen"]), batch.node(row["sender"]), batch.node(row["receiver"])
         )
-        assert told == _decoded(found)
+        assert columns == _decoded(found)
         yield found
         start = end
 
@@ -115,39 +117,39 @@ def _decoded(row: CapturedMessage) -> Told:
     unknown = len(message.rest.raw) if message.rest else 0
     unknown += len(body.raw) if isinstance(body, Unknown) else 0
     understood = message.rest is None and not isinstance(body, Unknown)
-    told: Told = {name: 0 for name, _ in _HEADER_FIELDS}
-    told |= {"captured": len(row.raw), "totlen": row.totlen, "type": message.type}
-    told["light"] = isinstance(header, LightHeader)
-    told |= {"slots": None, "replicaof": "", "myip": "", "mflags": bytes(3)}
-    told |= {"subject": "", "body_epoch": 0, "body_slots": None, "channel": b"", "payload": 0}
-    told |= {"gossip": (), "extension_rows": (), "unknown": unknown, "understood": understood}
+    fields: Told = {name: 0 for name, _ in _HEADER_FIELDS}
+    fields |= {"captured": len(row.raw), "totlen": row.totlen, "type": message.type}
+    fields["light"] = isinstance(header, LightHeader)
+    fields |= {"slots": None, "replicaof": "", "myip": "", "mflags": bytes(3)}
+    fields |= {"subject": "", "body_epoch": 0, "body_slots": None, "channel": b"", "payload": 0}
+    fields |= {"gossip": (), "extension_rows": (), "unknown": unknown, "understood": understood}
     if isinstance(header, PartialHeader):
-        told |= {
+        fields |= {
             name: int.from_bytes(row.raw[at : at + 2], "big") for name, at in (("ver", 8), ("port", 10), ("count", 14))
         }
-        told |= {"current_epoch": header.current_epoch or 0, "config_epoch": header.config_epoch or 0}
-        told["repl_offset"] = header.offset or 0
+        fields |= {"current_epoch": header.current_epoch or 0, "config_epoch": header.config_epoch or 0}
+        fields["repl_offset"] = header.offset or 0
     else:
-        told["ver"] = header.ver
+        fields["ver"] = header.ver
     if isinstance(header, Header):
-        told |= {name: getattr(header, field) for name, field in _HEADER_FIELDS}
-        told |= {"slots": header.myslots, "replicaof": header.replicaof, "myip": header.myip, "mflags": header.mflags}
+        fields |= {name: getattr(header, field) for name, field in _HEADER_FIELDS}
+        fields |= {"slots": header.myslots, "replicaof": header.replicaof, "myip": header.myip, "mflags": header.mflags}
     match body:
         case Gossip():
-            told["gossip"] = tuple(
+            fields["gossip"] = tuple(
                 (e.node, e.ping_sent_s, e.pong_received_s, e.ip, e.port, e.cport, e.flags, e.pport)
                 for e in body.entries
             )
-            told["extension_rows"] = tuple((e.type, e.data, e.unused) for e in body.extensions)
+            fields["extension_rows"] = tuple((e.type, e.data, e.unused) for e in body.extensions)
         case Fail():
-            told["subject"] = body.node
+            fields["subject"] = body.node
         case Update():
-            told |= {"subject": body.node, "body_epoch": body.config_epoch, "body_slots": body.myslots}
+            fields |= {"subject": body.node, "body_epoch": body.config_epoch, "body_slots": body.myslots}
         case Publish():
-            told |= {"channel": body.channel, "payload": len(body.message)}
+            fields |= {"channel": body.channel, "payload": len(body.message)}
         case Module():
-            told["payload"] = len(body.payload)
-    return told
+            fields["payload"] = len(body.payload)
+    return fields
 
 
 def _columns(batch: BusBatch) -> list[Told]:
@@ -165,18 +167,21 @@ def _columns(batch: BusBatch) -> list[Told]:
         data = batch.extension_data[at : row["data_end"]].tobytes()
         extensions[row["message"]].append((int(row["type"]), data, int(row["unused"])))
         at = row["data_end"]
-    told: list[Told] = []
+    rows: list[Told] = []
     at = 0
     for i, row in enumerate(batch.messages):
-        one: Told = {name: int(row[name]) for name, _ in _HEADER_FIELDS}
-        one |= {name: int(row[name]) for name in ("captured", "totlen", "type", "ver", "body_epoch")}
-        one["light"] = bool(row["light"])
-        one |= {name: batch.node(row[name]) for name in ("replicaof", "subject")}
-        one |= {name: batch.bitmap(row[name]) if row[name] >= 0 else None for name in ("slots", "body_slots")}
-        one |= {"myip": batch.text(row["myip"]), "mflags": int(row["mflags"]).to_bytes(3, "little")}
-        one |= {"channel": batch.channel_data[at : row["channel_end"]].tobytes(), "payload": int(row["payload_bytes"])}
-        one |= {"gossip": tuple(gossip[i]), "extension_rows": tuple(extensions[i])}
-        one |= {"unknown": int(row["unknown_bytes"]), "understood": bool(row["understood"])}
+        record: Told = {name: int(row[name]) for name, _ in _HEADER_FIELDS}
+        record |= {name: int(row[name]) for name in ("captured", "totlen", "type", "ver", "body_epoch")}
+        record["light"] = bool(row["light"])
+        record |= {name: batch.node(row[name]) for name in ("replicaof", "subject")}
+        record |= {name: batch.bitmap(row[name]) if row[name] >= 0 else None for name in ("slots", "body_slots")}
+        record |= {"myip": batch.text(row["myip"]), "mflags": int(row["mflags"]).to_bytes(3, "little")}
+        record |= {
+            "channel": batch.channel_data[at : row["channel_end"]].tobytes(),
+            "payload": int(row["payload_bytes"]),
+        }
+        record |= {"gossip": tuple(gossip[i]), "extension_rows": tuple(extensions[i])}
+        record |= {"unknown": int(row["unknown_bytes"]), "understood": bool(row["understood"])}
         at = row["channel_end"]
-        told.append(one)
-    return told
+        rows.append(record)
+    return rows

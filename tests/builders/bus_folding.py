@@ -82,15 +82,15 @@ def fold(
     **options: Any,
 ) -> Fold:
     """Fold *files*, and polls and logs, into what *before* holds."""
-    found = survey(find_captures([str(path) for path in files]), alone=before is None)
-    what = CaptureOptions(tuple(found), statements or PollsAndLogs(), permissive=permissive, **options)
+    survey_ = survey(find_captures([str(path) for path in files]), alone=before is None)
+    what = CaptureOptions(tuple(survey_), statements or PollsAndLogs(), permissive=permissive, **options)
     return _folded(what, before)
 
 
 def fold_recorded(files: Sequence[Path], before: Fold | None = None, **options: Any) -> Fold:
     """Fold files of a landing into what *before* holds."""
-    found = recorded_inputs((str(path), 0) for path in files)
-    return _folded(CaptureOptions((), PollsAndLogs(), permissive=True, recorded=tuple(found), **options), before)
+    inputs = recorded_inputs((str(path), 0) for path in files)
+    return _folded(CaptureOptions((), PollsAndLogs(), permissive=True, recorded=tuple(inputs), **options), before)
 
 
 def _folded(options: CaptureOptions, before: Fold | None) -> Fold:

@@ -57,8 +57,10 @@ class SeenCluster:
         return list(self.held)
 
     def epochs(self) -> dict[str, int]:
-        found = {name: number for number, name in enumerate(self.names, 1)}
-        return found | {name: told["config_epoch"] for name, told in self.changed.items() if "config_epoch" in told}
+        numbers = {name: number for number, name in enumerate(self.names, 1)}
+        return numbers | {
+            name: epoch["config_epoch"] for name, epoch in self.changed.items() if "config_epoch" in epoch
+        }
 
     def address(self, name: str) -> str:
         return f"{name}:1"
@@ -69,9 +71,9 @@ class SeenCluster:
         epochs, addresses = self.epochs(), {name: self.address(name) for name in self.names}
         seen = {}
         for name in names:
-            told = {"owners": owners, "epochs": epochs, "addresses": addresses, "config_epoch": epochs[name]}
-            told |= {"product": product, "version": tuple(map(int, version.split(".")))} | self.changed.get(name, {})
-            seen[name] = NodeSight(name, self.address(name), **told)
+            fields = {"owners": owners, "epochs": epochs, "addresses": addresses, "config_epoch": epochs[name]}
+            fields |= {"product": product, "version": tuple(map(int, version.split(".")))} | self.changed.get(name, {})
+            seen[name] = NodeSight(name, self.address(name), **fields)
         lost = {name: "connection refused" for name in names if name in self.lost}
         return ClusterSight({name: node for name, node in seen.items() if name not in lost}, lost)
 

@@ -62,8 +62,8 @@ def _stream_words(stream: dict[str, Any]) -> Iterable[bytes]:
             yield from map(unmarked, pair)
 
 
-def _in_order(digest: int, words: Iterable[bytes]) -> int:
-    for word in words:
+def _in_order(digest: int, parts: Iterable[bytes]) -> int:
+    for word in parts:
         digest = _mixed(digest, word)
     return digest
 

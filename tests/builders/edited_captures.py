@@ -22,8 +22,8 @@ def packets_of(path: Path) -> list[Packet]:
     """All packets of a capture."""
     opened = gzip.open if path.name.endswith(".gz") else open
     with opened(path, "rb") as file:
-        found = CaptureReader().feed(file.read())
-    return [packet for packet in found if isinstance(packet, Packet)]
+        items = CaptureReader().feed(file.read())
+    return [packet for packet in items if isinstance(packet, Packet)]
 
 
 def as_pcap(packets: Iterable[Packet]) -> bytes:

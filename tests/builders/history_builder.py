@@ -70,14 +70,14 @@ class Tale:
         ref: int = -1,
     ) -> None:
         """*observer* believed this of *node* for a while."""
-        words = f"myself,{flags}" if observer == node else flags
+        all_flags = f"myself,{flags}" if observer == node else flags
         is_replica = "slave" in flags
         held = (SLOTS.get(node, "") if not is_replica else "") if slots is None else slots
         number = EPOCHS.get(master or node, 0) if epoch is None else epoch
         port = 7000 + NODES.index(node) if node in NODES else 7999
         self.rows.append(
             NodeViewRow(
-                observer, node, self.host_of(node), port, port + 10000, "", words, master, number, held, True,
+                observer, node, self.host_of(node), port, port + 10000, "", all_flags, master, number, held, True,
                 ns(from_s), None if to_s is None else ns(to_s), Cause(cause), ref,
             )
         )  # fmt: skip
@@ -121,12 +121,12 @@ class Tale:
         claimed = SLOTS.get(replicaof or node, "") if slots is None else slots
         self.bitmaps.setdefault(claimed, len(self.bitmaps))
         number = EPOCHS.get(replicaof or node, 0) if epoch is None else epoch
-        said = Said(
+        header = Said(
             ns(at_s), self.ref, role | MYSELF | flags, replicaof, current, number, self.bitmaps[claimed], state,
             round(at_s * 10) if offset is None else offset,
         )  # fmt: skip
         way = NODES.index(node) if connection is None and node in NODES else connection or 0
-        self.headers.append((node, way, said))
+        self.headers.append((node, way, header))
         self.ref += 1
 
     def chatter(self, node: str, from_s: float, to_s: float, **claims: object) -> None:
@@ -145,8 +145,10 @@ class Tale:
         spans: list[Speech] = []
         for node in dict.fromkeys(node for node, _, _ in self.headers):
             folder = SpeechFolder(node, Thresholds(TIMEOUT_MS * 1_000_000))
-            for said in sorted((said for who, _, said in self.headers if who == node), key=lambda said: said.ts_ns):
-                folder.feed(said)
+            for header in sorted(
+                (header for who, _, header in self.headers if who == node), key=lambda header: header.ts_ns
+            ):
+                folder.feed(header)
             spans += folder.finish(ns(self.end_s))
         return spans
 

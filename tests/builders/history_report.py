@@ -38,24 +38,24 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         tale.says(R, 29.9, slots="0-99", epoch=4, current=4, flags=0x2000)
     history = tale.history()
     names = name_all(history.nodes, history.addresses)
-    found = [one for one in find_findings(history) if not quiet or one.code != "one-host"]
+    found = [finding for finding in find_findings(history) if not quiet or finding.code != "one-host"]
     if not quiet:
         text = f"{names[B]} and {names[C]} both claimed 50 slots for 9000 ms: 150-199"
         found = [Finding(Severity.WARNING, FindingCode.SPLIT_CLAIM, B, C, T0, ns(9), 1, 9000, text, (3, 4)), *found]
     incidents = [
         IncidentLine(
-            number, one.kind, one.variant, one.subject or None, one.winner or None, one.nodes, one.epoch,
-            one.slot_count, one.started_ns, one.ended_ns,
-            None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
-            {name: getattr(one, name) for name in FIGURES}, summary_of(one, names), len(one.steps),
+            number, incident.kind, incident.variant, incident.subject or None, incident.winner or None, incident.nodes, incident.epoch,
+            incident.slot_count, incident.started_ns, incident.ended_ns,
+            None if incident.ended_ns is None else (incident.ended_ns - incident.started_ns) // 1_000_000,
+            {name: getattr(incident, name) for name in FIGURES}, summary_of(incident, names), len(incident.steps),
             [
-                StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
+                StepLine(step.ts_ns, step.until_ns, (step.ts_ns - incident.started_ns) // 1_000_000, step.kind,
                          step_text(step, names), step.ref if step.ref >= 0 else None,
                          step.actor, step.subject or None)
-                for step in one.steps
+                for step in incident.steps
             ],
         )
-        for number, one in enumerate(find_incidents(history), 1)
+        for number, incident in enumerate(find_incidents(history), 1)
     ]  # fmt: skip
     nodes = [HistoryNode(node, names[node][:8], history.addresses[node]) for node in NODES]
     report = HistoryReport(
@@ -70,7 +70,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         bad_records=0,
         nodes=nodes,
         incidents=incidents,
-        findings=[finding_row(number, one) for number, one in enumerate(found, 1)],
+        findings=[finding_row(number, incident) for number, incident in enumerate(found, 1)],
         lanes=[
             Lane(
                 node,
@@ -104,12 +104,12 @@ def _hostile(report: HistoryReport) -> HistoryReport:
         lanes=[replace(lane, node=replace(lane.node, address=HOSTILE[2])) for lane in report.lanes],
         incidents=[
             replace(
-                one,
+                incident,
                 variant=HOSTILE[0],
                 summary=everything,
-                steps=[replace(step, text=everything, kind=HOSTILE[1]) for step in one.steps],
+                steps=[replace(step, text=everything, kind=HOSTILE[1]) for step in incident.steps],
             )
-            for one in report.incidents
+            for incident in report.incidents
         ],
-        findings=[one._replace(text=everything, code=HOSTILE[0]) for one in report.findings],
+        findings=[finding._replace(text=everything, code=HOSTILE[0]) for finding in report.findings],
     )

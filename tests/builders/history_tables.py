@@ -151,23 +151,23 @@ def _report(row: FailureReportRow) -> dict[str, Any]:
 def _messages(tale: Tale) -> list[dict[str, Any]]:
     return [
         {
-            "message_id": said.ref,
-            "ts_ns": said.ts_ns,
+            "message_id": header.ref,
+            "ts_ns": header.ts_ns,
             "connection": way,
             "from_opener": True,
             "type": "ping",
             "sender": node,
-            "current_epoch": said.current_epoch,
-            "config_epoch": said.config_epoch,
-            "repl_offset": said.offset,
-            "bitmap_id": said.slots,
-            "replicaof": said.replicaof or None,
-            "node_flags": said.flags,
-            "state": said.state,
+            "current_epoch": header.current_epoch,
+            "config_epoch": header.config_epoch,
+            "repl_offset": header.offset,
+            "bitmap_id": header.slots,
+            "replicaof": header.replicaof or None,
+            "node_flags": header.flags,
+            "state": header.state,
             "mflags": 0,
             "understood": True,
         }
-        for node, way, said in tale.headers
+        for node, way, header in tale.headers
     ]
 
 

@@ -63,12 +63,12 @@ def ports_of(packet: Packet) -> tuple[int, int]:
 
 def speakers(path: Path) -> dict[int, str]:
     """Which node has which port, those of its own connections among them."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for batch in decoded(BusDecoder(), [gzip.decompress(path.read_bytes())]):
         for row in batch.messages:
             if row.sender >= 0 and not row.light:
-                found.setdefault(int(row.source_port), batch.node(int(row.sender)))
-    return found
+                names.setdefault(int(row.source_port), batch.node(int(row.sender)))
+    return names
 
 
 def landing_files(
@@ -88,7 +88,7 @@ def landing_files(
     packets = packets_of(capture)[:packets_max]
     nodes = speakers(capture)
     points = sorted(set(nodes.values()))
-    found = []
+    landed = []
     for number, node in enumerate(points):
         ahead_ns = int((ahead_s or {}).get(number, 0) * SECOND)
         seen = [packet for packet in packets if node in {nodes.get(port) for port in ports_of(packet)}]
@@ -98,10 +98,10 @@ def landing_files(
             mine = [packet for packet in seen if begin_ns <= packet.ts_ns < end_ns]
             raw = gzip.compress(pcap(mine, ahead_ns), 1)
             name = RecordedFile("", begin_ns + ahead_ns, end_ns + ahead_ns, "pcap").name
-            found.append(Landed(folder / CLUSTER / f"host-{number}" / "bus" / name, end_ns, raw))
+            landed.append(Landed(folder / CLUSTER / f"host-{number}" / "bus" / name, end_ns, raw))
     if logs:
-        found += _log_files(folder, _bounds(packets, seconds, 0), len(points))
-    return sorted(found, key=lambda file: (file.ended_ns, file.path))
+        landed += _log_files(folder, _bounds(packets, seconds, 0), len(points))
+    return sorted(landed, key=lambda file: (file.ended_ns, file.path))
 
 
 def _bounds(packets: list[Packet], seconds: int, turn_ns: int) -> list[tuple[int, int]]:

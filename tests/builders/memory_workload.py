@@ -117,6 +117,6 @@ def _streams(rng: random.Random) -> Iterator[Command]:
             yield ("XDEL", key, f"{1_893_456_000_000}-{index % 3}")
 
 
-def _in_parts(head: Command, words: list[bytes], size: int) -> Iterator[Command]:
-    for start in range(0, len(words), size):
-        yield (*head, *words[start : start + size])
+def _in_parts(head: Command, arguments: list[bytes], size: int) -> Iterator[Command]:
+    for start in range(0, len(arguments), size):
+        yield (*head, *arguments[start : start + size])

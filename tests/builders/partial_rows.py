@@ -32,15 +32,15 @@ def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any] | tuple[Any, .
     declared = spark_schema(schema) if isinstance(schema, pa.Schema) else schema
     fields = spark.createDataFrame([], declared).schema.fields
     names = [field.name for field in fields]
-    told = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in rows]
+    records = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in rows]
     return spark.createDataFrame(
-        told, StructType([StructField(field.name, field.dataType) for field in fields])
+        records, StructType([StructField(field.name, field.dataType) for field in fields])
     ).coalesce(1)
 
 
-def assert_rows(found: DataFrame, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> None:
+def assert_rows(actual: DataFrame, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> None:
     """Assert that the columns of *schema* of *found* hold exactly *rows*, in whatever order; comments on columns do not matter."""
-    expected = frame(found.sparkSession, schema, *rows)
+    expected = frame(actual.sparkSession, schema, *rows)
     assert_df_equality(
-        found.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
+        actual.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
     )

@@ -68,8 +68,8 @@ def listpack(entries: Iterable[bytes | int], *, count: int | None = None) -> byt
     for entry in entries:
         out += _listpack_entry(entry)
         number += 1
-    said = min(number, 65535) if count is None else count
-    return struct.pack("<IH", len(out) + 7, said) + bytes(out) + b"\xff"
+    stored = min(number, 65535) if count is None else count
+    return struct.pack("<IH", len(out) + 7, stored) + bytes(out) + b"\xff"
 
 
 def _listpack_entry(entry: bytes | int) -> bytes:
@@ -108,8 +108,8 @@ def ziplist(entries: Iterable[bytes | int], *, count: int | None = None) -> byte
         before = len(body)
         out += body
         number += 1
-    said = min(number, 65535) if count is None else count
-    return struct.pack("<IIH", len(out) + 11, tail, said) + bytes(out) + b"\xff"
+    stored = min(number, 65535) if count is None else count
+    return struct.pack("<IIH", len(out) + 11, tail, stored) + bytes(out) + b"\xff"
 
 
 def _ziplist_entry(entry: bytes | int) -> bytes:
@@ -138,8 +138,8 @@ def zipmap(pairs: Iterable[tuple[bytes, bytes]], *, count: int | None = None) ->
     for name, value in pairs:
         out += _zipmap_length(name) + name + _zipmap_length(value) + b"\x01" + value + b"\0"
         number += 1
-    said = min(number, 254) if count is None else count
-    return bytes([said]) + bytes(out) + b"\xff"
+    stored = min(number, 254) if count is None else count
+    return bytes([stored]) + bytes(out) + b"\xff"
 
 
 def _zipmap_length(raw: bytes) -> bytes:

@@ -78,7 +78,7 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         if targets
     ]
     bound = 290_000_000 * len(sources)
-    moved = sum(one.bytes or 0 for one in transfers)
+    moved = sum(transfer.bytes or 0 for transfer in transfers)
     report = RebalanceReport(
         plan_id="0123456789ab",
         snapshot_id="2026-11-20",
@@ -88,10 +88,10 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         moved_bytes=moved,
         lower_bound_bytes=bound,
         gap=(moved - bound) / bound,
-        moved_slots=sum(len(one.slots) for one in transfers),
+        moved_slots=sum(len(transfer.slots) for transfer in transfers),
         ranges_before=masters,
         ranges_after=masters + 4 * len(transfers),
-        batches=max((one.batch for one in transfers), default=0),
+        batches=max((transfer.batch for transfer in transfers), default=0),
         estimated_s=0.11 * len(transfers) + moved / 90e6,
         state_hash="9f" * 32,
         root="/data/slots",
@@ -194,7 +194,7 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
             )
             for node in report.nodes
         ],
-        transfers=[changed(one, source=everything) for one in report.transfers],
+        transfers=[changed(transfer, source=everything) for transfer in report.transfers],
         heavy=[
             changed(line, node_id=evil, resource=evil, parts=[part(raw, None, 1, 1, 0.5, 2), part(None, raw, 1, 1, 0.5)])
             for line in report.heavy

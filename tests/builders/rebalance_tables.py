@@ -66,9 +66,9 @@ def write_snapshot(
     sources = []
     if unread is not None:
         facts = {"ends_early": "true"} if unread.is_cut else {}
-        told = {name: getattr(unread, name) for name in FILE_COLUMNS}
+        columns = {name: getattr(unread, name) for name in FILE_COLUMNS}
         file = {
-            **told,
+            **columns,
             "keys": 1,
             "node_id": None,
             "facts": facts,

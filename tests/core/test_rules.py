@@ -21,8 +21,8 @@ NODE_NAMES = re.compile(r"R\d[bc]")
 
 
 def _citations(path: Path) -> set[str]:
-    found = set(cited(path.read_text()))
-    return {name for name in found if not NODE_NAMES.fullmatch(name)} if "sim" in path.parts else found
+    citations = set(cited(path.read_text()))
+    return {name for name in citations if not NODE_NAMES.fullmatch(name)} if "sim" in path.parts else citations
 
 
 def test_every_rule_that_the_code_cites_is_in_the_table() -> None:

@@ -22,17 +22,19 @@ SUMS = AdviceSums(
 
 
 def by_kind(sums):
-    return {(one.kind, one.counted): one for one in rank_changes(sums)}
+    return {(change.kind, change.counted): change for change in rank_changes(sums)}
 
 
 def test_counted_changes_come_first_by_what_they_save():
     changes = rank_changes(SUMS)
-    counted = [one for one in changes if one.counted]
+    counted = [change for change in changes if change.counted]
 
     assert changes[: len(counted)] == counted
-    assert [one.saved_bytes for one in counted] == sorted((one.saved_bytes for one in counted), reverse=True)
-    assert {one.kind for one in counted} == {Kind.SETTING, Kind.UPGRADE}
-    assert all(one.how and one.risk and one.undo for one in changes)
+    assert [change.saved_bytes for change in counted] == sorted(
+        (change.saved_bytes for change in counted), reverse=True
+    )
+    assert {change.kind for change in counted} == {Kind.SETTING, Kind.UPGRADE}
+    assert all(change.how and change.risk and change.undo for change in changes)
 
 
 def test_an_upgrade_claims_nothing_of_keys_that_other_changes_lay_out_anew():
@@ -43,19 +45,19 @@ def test_an_upgrade_claims_nothing_of_keys_that_other_changes_lay_out_anew():
 
 
 def test_all_counted_changes_together_save_less_than_there_is():
-    assert sum(one.saved_bytes for one in rank_changes(SUMS) if one.counted) < SUMS.now
+    assert sum(change.saved_bytes for change in rank_changes(SUMS) if change.counted) < SUMS.now
 
 
 def test_a_server_that_does_not_load_these_dumps_is_not_advised():
     """Its figures are among the conditions all the same."""
     sums = replace(SUMS, conditions=[("redis 7.2", "libc"), ("redis 7.0", "libc"), ("redis 7.0", "libc")])
 
-    assert not any(one.kind is Kind.UPGRADE for one in rank_changes(sums))
+    assert not any(change.kind is Kind.UPGRADE for change in rank_changes(sums))
 
 
 def test_a_curve_adds_up_and_its_knee_is_the_first_that_brings_most():
     points = curve("x", [Step(128, 1, 10, 100), Step(256, 5, 80, 250), Step(512, 1, 5, 400)])
 
-    assert [(one.keys, one.saved_bytes, one.walked_max, one.is_knee) for one in points] == [
+    assert [(point.keys, point.saved_bytes, point.walked_max, point.is_knee) for point in points] == [
         (1, 10, 100, False), (6, 90, 250, True), (7, 95, 400, False),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ def test_prefixes_of_which_no_key_expires_are_told_once_by_what_is_untouched():
         Held(b"a:", 100, 0, 5000, 4000), Held(b"a:b:", 50, 0, 2500, 2000), Held(b"c:", 100, 3, 5000, 5000), Held(b"d:", 10, 0, 10, 10),
     ]  # fmt: skip
 
-    assert [(one.subject, one.saved_bytes) for one in expiries(held, 10_000)] == [(b"a:", 4000)]
+    assert [(expiry.subject, expiry.saved_bytes) for expiry in expiries(held, 10_000)] == [(b"a:", 4000)]
 
 
 def test_what_is_untouched_is_not_guessed():

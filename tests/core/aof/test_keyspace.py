@@ -159,16 +159,16 @@ def test_no_mutation_of_a_log_breaks_the_replay():
     workload = Workload(7, valkey=True)
     commands = [[str(word).encode() for word in command] for command in workload.commands(4000)]
     keyspace = Keyspace()
-    for words in commands:
+    for arguments in commands:
         for _ in range(chance.randint(0, 2)):
-            at = chance.randrange(len(words))
-            words[at] = chance.choice(
-                [b"", b"9" * 30, b"-1", b"9223372036854775807", b"fields", b"nan", b"\xff\0", words[-1]]
+            at = chance.randrange(len(arguments))
+            arguments[at] = chance.choice(
+                [b"", b"9" * 30, b"-1", b"9223372036854775807", b"fields", b"nan", b"\xff\0", arguments[-1]]
             )
         if chance.random() < 0.1:
-            del words[chance.randint(1, len(words)) :]
-        if words[0]:
-            keyspace.apply(words)
+            del arguments[chance.randint(1, len(arguments)) :]
+        if arguments[0]:
+            keyspace.apply(arguments)
 
     assert keyspace.commands > 3000
     assert all(row.elements >= -1 for row in keyspace.rows())

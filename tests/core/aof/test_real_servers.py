@@ -39,15 +39,15 @@ def server(request):
 
 def told(server: Server) -> dict[tuple[int, bytes], tuple[str, int, int]]:
     """What the server answers for every key."""
-    found = {}
+    values = {}
     for db in (0, 1):
         names = server.call("KEYS", "*", db=db)
         kinds = server.ask([["TYPE", name] for name in names], db)
         counts = server.ask([[_COUNTS[kind], name] for name, kind in zip(names, kinds, strict=True)], db)
         times = server.ask([["PEXPIRETIME", name] for name in names], db)
         for name, kind, count, time_ms in zip(names, kinds, counts, times, strict=True):
-            found[db, name] = (kind.decode(), count, time_ms)
-    return found
+            values[db, name] = (kind.decode(), count, time_ms)
+    return values
 
 
 def run(server: Server, workload: Workload, count: int) -> None:

@@ -25,7 +25,9 @@ OK, BYE = "Cluster state changed: ok", "Valkey is now ready to exit, bye bye..."
 def split(*lines: str):
     rows = [row for row in read_log(["\n".join(lines).encode()]) if isinstance(row, LogRow)]
     logs, conflicts = split_nodes(rows)
-    return [(log.source, log.ids, [row.line for row in log.rows]) for log in logs], [one.reason for one in conflicts]
+    return [(log.source, log.ids, [row.line for row in log.rows]) for log in logs], [
+        conflict.reason for conflict in conflicts
+    ]
 
 
 def test_a_restart_is_the_same_node():

@@ -37,11 +37,11 @@ def test_a_real_servers_log_gives_back_the_words_that_were_sent(server, request)
     script = b"return redis.call('GET', KEYS[1])"
     log = watched(node, [*commands, [b"EVAL", script, b"1", b"k"]])
     read = [read_monitor_line(line, offset=0) for line in log.split(b"\r\n")]
-    told = [line for line in read if line is not None]
+    parsed = [line for line in read if line is not None]
 
-    assert [list(line.words) for line in told if line.words[0] == b"SET"] == commands
-    assert [line.words for line in told if line.words[0] == b"GET"] == [(b"GET", b"k")]
-    assert all(line.ts_ns > 10**18 for line in told)
+    assert [list(line.words) for line in parsed if line.words[0] == b"SET"] == commands
+    assert [line.words for line in parsed if line.words[0] == b"GET"] == [(b"GET", b"k")]
+    assert all(line.ts_ns > 10**18 for line in parsed)
     assert read[0] is None
     node.call("FLUSHALL")
 

@@ -31,8 +31,8 @@ def recorded(name: str) -> list[MetricSample]:
     return samples(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes()))
 
 
-def of(found: list[MetricSample], address: str) -> list[MetricSample]:
-    return [sample for sample in found if sample.address == address]
+def of(read_samples: list[MetricSample], address: str) -> list[MetricSample]:
+    return [sample for sample in read_samples if sample.address == address]
 
 
 def answer(*series: dict, **more) -> bytes:
@@ -77,11 +77,11 @@ def test_repeats_are_left_out_and_changes_stay():
     """First and last of equal samples, and both sides of a hole."""
     stamps = [*range(1000, 1050, 5), *range(1200, 1250, 5)]
     values = [[t, "1"] for t in stamps]
-    found = samples(
+    read_samples = samples(
         answer(series("redis_cluster_state", values), series("redis_uptime_in_seconds", [[t, str(t)] for t in stamps]))
     )
 
-    kept = list(without_repeats(found))
+    kept = list(without_repeats(read_samples))
 
     assert [sample.ts_ns // S for sample in kept] == [1000, 1045, 1200, 1245]
 

@@ -316,10 +316,10 @@ def test_a_clock_that_is_set_back_a_little_is_no_change_of_zone():
 
 def test_a_replica_that_asks_for_a_resync_names_the_byte_that_it_wants_next():
     """That tells how far a master had come that was deposed."""
-    told = event_of(f"Trying a partial resynchronization (request {'a' * 40}:525).")
+    event = event_of(f"Trying a partial resynchronization (request {'a' * 40}:525).")
 
-    assert told is not None
-    assert (told.kind, told.detail) == ("resync-asked", "525")
+    assert event is not None
+    assert (event.kind, event.detail) == ("resync-asked", "525")
 
 
 FORMS = [("legacy", "iso8601"), ("logfmt", "milliseconds"), ("logfmt", "legacy")]

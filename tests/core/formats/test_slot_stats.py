@@ -22,8 +22,8 @@ def told(valkey_cluster_node):
     node.call("SET", "a", "1")  # slot 15495
     node.call("SET", "{a}b", "1")
     node.call("SET", "b", "1")  # slot 3300
-    words = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "3300", "15495")
-    yield node.raw_reply(*words), node.raw_reply(*words, protocol=3), node.call(*words)
+    command = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "3300", "15495")
+    yield node.raw_reply(*command), node.raw_reply(*command, protocol=3), node.call(*command)
     node.call("FLUSHALL")
 
 

@@ -21,9 +21,9 @@ def marks(slot: int, *seconds: int) -> list[OpenMark]:
 
 
 def test_a_slot_is_open_until_an_answer_no_longer_shows_it() -> None:
-    found = open_slots(marks(7, 3, 4, 20), ANSWERED, Lines(()))
+    opened = open_slots(marks(7, 3, 4, 20), ANSWERED, Lines(()))
 
-    assert found == [OpenSlot(7, A, B, B, ns(3), ns(5)), OpenSlot(7, A, B, B, ns(20), ns(21))]
+    assert opened == [OpenSlot(7, A, B, B, ns(3), ns(5)), OpenSlot(7, A, B, B, ns(20), ns(21))]
 
 
 def test_logs_of_masters_show_when_a_slot_was_opened_and_closed() -> None:
@@ -37,9 +37,9 @@ def test_logs_of_masters_show_when_a_slot_was_opened_and_closed() -> None:
         ]
     )
 
-    found = [(one.slot, one.source, one.target, one.to_ns) for one in open_slots([], {}, lines)]
+    opened = [(mark.slot, mark.source, mark.target, mark.to_ns) for mark in open_slots([], {}, lines)]
 
-    assert found == [(7, OLD, NEW, 3_000_000_000), (8, OLD, NEW, None)]
+    assert opened == [(7, OLD, NEW, 3_000_000_000), (8, OLD, NEW, None)]
 
 
 def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
@@ -52,11 +52,17 @@ def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
     history = tale.history(open_marks=marks(50, *range(11, 31)), samples=SAMPLES)
     names = {node: node[:1] for node in NODES}
 
-    one = next(one for one in find_incidents(history) if one.kind == "resharding")
+    incident = next(incident for incident in find_incidents(history) if incident.kind == "resharding")
 
-    assert (one.variant, one.subject, one.winner, one.slots, one.ended_ns) == ("slot open", A, B, "50", None)
-    assert summary_of(one, names) == "1 slot (50) stayed open until the evidence ends on the way from a to b"
-    assert "CLUSTER SETSLOT 50 STABLE" in step_text(one.steps[0], names)
+    assert (incident.variant, incident.subject, incident.winner, incident.slots, incident.ended_ns) == (
+        "slot open",
+        A,
+        B,
+        "50",
+        None,
+    )
+    assert summary_of(incident, names) == "1 slot (50) stayed open until the evidence ends on the way from a to b"
+    assert "CLUSTER SETSLOT 50 STABLE" in step_text(incident.steps[0], names)
 
 
 def test_a_slot_that_is_on_its_way_is_no_incident() -> None:

@@ -42,14 +42,14 @@ def wiped(keys: int) -> list[LoggedLine]:
 
 
 def history(lines: list[LoggedLine]) -> History:
-    times = [one.ts_ns for one in lines]
+    times = [entry.ts_ns for entry in lines]
     return History([], [], {}, node_timeout_ms=2000, first_ns=min(times), last_ns=max(times), lines=Lines(lines))
 
 
 def test_a_restart_has_the_end_of_the_old_process_and_the_start_of_the_new_one() -> None:
-    (one,) = restarts_of(Lines(restart(MASTER, 10)), ())
+    (process,) = restarts_of(Lines(restart(MASTER, 10)), ())
 
-    assert (one.node, one.how, one.end_max_ns, one.start_ns, one.ready_ns) == (
+    assert (process.node, process.how, process.end_max_ns, process.start_ns, process.ready_ns) == (
         MASTER, "stopped", 10_101_000_000, 11 * S, 11_200_000_000,
     )  # fmt: skip
 
@@ -57,9 +57,9 @@ def test_a_restart_has_the_end_of_the_old_process_and_the_start_of_the_new_one()
 def test_a_process_that_was_killed_ended_between_its_last_line_and_the_start_of_the_next() -> None:
     lines = [line(MASTER, 0, "started"), line(MASTER, 4, "state-ok"), line(MASTER, 9, "started")]
 
-    (one,) = restarts_of(Lines(lines), ())
+    (process,) = restarts_of(Lines(lines), ())
 
-    assert (one.how, one.end_min_ns, one.end_max_ns) == ("", 4 * S, 9 * S)
+    assert (process.how, process.end_min_ns, process.end_max_ns) == ("", 4 * S, 9 * S)
 
 
 def test_packets_and_a_log_that_show_one_restart_show_one() -> None:
@@ -68,17 +68,17 @@ def test_packets_and_a_log_that_show_one_restart_show_one() -> None:
         EventRow(MASTER, 11_300_000_000, EventKind.PROCESS_STARTED, MASTER, 0, "", 7),
     ]
 
-    (one,) = restarts_of(Lines(restart(MASTER, 10)), events)
+    (process,) = restarts_of(Lines(restart(MASTER, 10)), events)
 
-    assert (one.how, one.source) == ("stopped", Source.LOG)
+    assert (process.how, process.source) == ("stopped", Source.LOG)
 
 
 def test_a_master_that_comes_back_empty_and_wipes_its_replica_is_a_loss_of_data() -> None:
     lines = Lines(wiped(0))
 
-    (one,) = data_losses(restarts_of(lines, ()), resyncs_of(lines), lines)
+    (incident,) = data_losses(restarts_of(lines, ()), resyncs_of(lines), lines)
 
-    assert (one.master, [resync.node for resync in one.wiped]) == (MASTER, [REPLICA])
+    assert (incident.master, [resync.node for resync in incident.wiped]) == (MASTER, [REPLICA])
 
 
 def test_a_replica_that_loads_keys_from_the_restarted_master_lost_nothing() -> None:
@@ -89,22 +89,22 @@ def test_a_replica_that_loads_keys_from_the_restarted_master_lost_nothing() -> N
 
 def test_a_new_replica_of_an_empty_master_is_no_loss() -> None:
     """It had not followed that master before."""
-    lines = Lines([one for one in wiped(0) if one.observer != REPLICA or one.ts_ns > 11 * S])
+    lines = Lines([entry for entry in wiped(0) if entry.observer != REPLICA or entry.ts_ns > 11 * S])
 
     assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
 
 
 def test_restarts_one_after_another_are_a_rolling_restart() -> None:
-    lines = [one for at, node in enumerate(PORTS) for one in restart(node, 10 + 20 * at)]
+    lines = [entry for at, node in enumerate(PORTS) for entry in restart(node, 10 + 20 * at)]
 
-    (one,) = find_incidents(history(lines))
+    (incident,) = find_incidents(history(lines))
 
-    assert (one.kind, one.variant, one.nodes) == ("restart", "rolling", (MASTER, REPLICA, THIRD))
-    assert [step.kind for step in one.steps] == ["process-ended", "process-started"] * 3
+    assert (incident.kind, incident.variant, incident.nodes) == ("restart", "rolling", (MASTER, REPLICA, THIRD))
+    assert [step.kind for step in incident.steps] == ["process-ended", "process-started"] * 3
 
 
 def test_restarts_at_one_time_are_not_called_one_after_another() -> None:
-    (one,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
+    (incident,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
 
-    assert (one.kind, one.variant) == ("restart", "together")
-    assert summary_of(one, {}) == "3 nodes were restarted, some at the same time"
+    assert (incident.kind, incident.variant) == ("restart", "together")
+    assert summary_of(incident, {}) == "3 nodes were restarted, some at the same time"

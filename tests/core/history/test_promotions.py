@@ -44,9 +44,9 @@ def polled(observer: str, *, by_s: float, after_s: float, epoch: int = 6) -> dic
     }
 
 
-def line(node: str, at_s: float, kind: str, **told: object) -> LoggedLine:
+def line(node: str, at_s: float, kind: str, **fields: object) -> LoggedLine:
     """A line of the log of *node*."""
-    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **told)  # type: ignore[arg-type]
+    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **fields)  # type: ignore[arg-type]
 
 
 WON = (
@@ -64,19 +64,25 @@ def seconds(sighting: Sighting) -> tuple[float, float]:
 
 
 def test_a_row_of_its_own_that_turns_from_replica_to_master_is_a_promotion_between_two_polls() -> None:
-    (one,) = seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})
+    (promotion,) = seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})
 
-    assert (one.winner, one.old, one.epoch, one.slots, one.first_hand) == (NEW, OLD, 6, "0-99", True)
-    assert seconds(one) == (9.5, 10.5)
+    assert (promotion.winner, promotion.old, promotion.epoch, promotion.slots, promotion.first_hand) == (
+        NEW,
+        OLD,
+        6,
+        "0-99",
+        True,
+    )
+    assert seconds(promotion) == (9.5, 10.5)
 
 
 def test_what_an_observer_missed_while_it_stood_still_may_have_been_any_time_since() -> None:
     """Its first answer after a hole in the polls still shows what it knew before."""
     asked = [1, 2, 3, 9.9, 10.5]
 
-    (one,) = seen_in_views(polled(OTHER, by_s=10.5, after_s=9.9), {OTHER: [round(at * S) for at in asked]})
+    (promotion,) = seen_in_views(polled(OTHER, by_s=10.5, after_s=9.9), {OTHER: [round(at * S) for at in asked]})
 
-    assert seconds(one) == (2.85, 10.5)
+    assert seconds(promotion) == (2.85, 10.5)
 
 
 def test_a_reset_replica_is_not_promoted() -> None:
@@ -88,10 +94,10 @@ def test_a_reset_replica_is_not_promoted() -> None:
 
 
 def test_the_log_of_the_winner_says_when_with_which_epoch_and_that_nobody_ordered_it() -> None:
-    (one,) = seen_in_logs(Lines(WON))
+    (promotion,) = seen_in_logs(Lines(WON))
 
-    assert (one.winner, one.old, one.epoch, one.order) == (NEW, OLD, 6, "automatic")
-    assert seconds(one) == (10, 10.001)
+    assert (promotion.winner, promotion.old, promotion.epoch, promotion.order) == (NEW, OLD, 6, "automatic")
+    assert seconds(promotion) == (10, 10.001)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +114,9 @@ def test_the_log_of_the_winner_says_when_with_which_epoch_and_that_nobody_ordere
 def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
     start = (line(OLD, 0, "started"), line(NEW, 0, "started"))
 
-    (one,) = merge_sightings(seen_in_logs(Lines([*start, line(NEW, 10, "election-won"), hint])))
+    (promotion,) = merge_sightings(seen_in_logs(Lines([*start, line(NEW, 10, "election-won"), hint])))
 
-    assert one.old == OLD
+    assert promotion.old == OLD
 
 
 @pytest.mark.parametrize(
@@ -126,36 +132,36 @@ def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
     ],
 )  # fmt: skip
 def test_the_log_of_the_winner_says_who_wanted_it(lines: list[LoggedLine], order: str) -> None:
-    assert [one.order for one in seen_in_logs(Lines(lines))] == [order]
+    assert [promotion.order for promotion in seen_in_logs(Lines(lines))] == [order]
 
 
 def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its_log() -> None:
-    without = [one for one in WON if one.observer != NEW]
+    without = [entry for entry in WON if entry.observer != NEW]
 
-    (one,) = seen_in_logs(Lines(without))
+    (promotion,) = seen_in_logs(Lines(without))
 
-    assert (one.winner, one.epoch) == (NEW, 6)
-    assert seconds(one) == (9.95, 12.001)
+    assert (promotion.winner, promotion.epoch) == (NEW, 6)
+    assert seconds(promotion) == (9.95, 12.001)
 
 
 def test_a_voter_that_takes_the_cluster_for_up_after_its_vote_shows_the_promotion() -> None:
     """Only the log of one voter is there: the slots of the failed master have a master again."""
-    told = [
+    lines = [
         line(OTHER, 9, "fail-decided", subject=OLD, role="M"),
         line(OTHER, 9, "state-fail", role="M"),
         line(OTHER, 9.95, "vote", subject=NEW, epoch=6, role="M"),
         line(OTHER, 10.1, "state-ok", role="M"),
     ]
 
-    (one,) = seen_in_logs(Lines(told))
+    (promotion,) = seen_in_logs(Lines(lines))
 
-    assert (one.winner, one.old, one.epoch) == (NEW, OLD, 6)
-    assert seconds(one) == (9.95, 10.101)
+    assert (promotion.winner, promotion.old, promotion.epoch) == (NEW, OLD, 6)
+    assert seconds(promotion) == (9.95, 10.101)
 
 
 def test_a_vote_alone_shows_no_promotion() -> None:
     """The old master was back before the cluster was up again."""
-    told = [
+    lines = [
         line(OTHER, 9, "fail-decided", subject=OLD, role="M"),
         line(OTHER, 9, "state-fail", role="M"),
         line(OTHER, 9.95, "vote", subject=NEW, epoch=6, role="M"),
@@ -163,52 +169,52 @@ def test_a_vote_alone_shows_no_promotion() -> None:
         line(OTHER, 10.1, "state-ok", role="M"),
     ]
 
-    assert list(seen_in_logs(Lines(told))) == []
+    assert list(seen_in_logs(Lines(lines))) == []
 
 
 def test_a_master_that_follows_its_own_replica_was_replaced_though_nobody_voted() -> None:
     """CLUSTER FAILOVER TAKEOVER, by the log of the old master: both addresses are those of one node."""
-    told = [
+    lines = [
         line(OLD, 1, "sync-asked", detail="10.0.0.1:7001", role="M"),
         line(OLD, 10, "became-replica", subject=NEW, text="Configuration change detected. Reconfiguring …", role="M"),
         line(OLD, 10, "master-connecting", detail="10.0.0.1:7001", role="S"),
     ]
 
-    (one,) = seen_in_logs(Lines(told))
+    (promotion,) = seen_in_logs(Lines(lines))
 
-    assert (one.winner, one.old, one.epoch, one.max_ns) == (NEW, OLD, 0, 10_001_000_000)
+    assert (promotion.winner, promotion.old, promotion.epoch, promotion.max_ns) == (NEW, OLD, 0, 10_001_000_000)
 
 
 def test_a_master_that_follows_the_node_that_took_its_last_slot_was_not_replaced() -> None:
     """It had never been its replica: resharding."""
-    told = [
+    lines = [
         line(OLD, 1, "sync-asked", detail="10.0.0.1:7003", role="M"),
         line(OLD, 10, "became-replica", subject=NEW, text="Configuration change detected. Reconfiguring …", role="M"),
         line(OLD, 10, "master-connecting", detail="10.0.0.1:7001", role="S"),
     ]
 
-    assert list(seen_in_logs(Lines(told))) == []
+    assert list(seen_in_logs(Lines(lines))) == []
 
 
 def test_another_node_that_takes_a_replica_for_the_master_shows_its_promotion() -> None:
     """Valkey 8.1 and later: ``Reconfiguring node NEW as primary``, and the old master becomes its replica."""
-    told = [
+    lines = [
         line(OTHER, 1, "replica-seen", subject=NEW, peer=OLD, role="M"),
         line(OTHER, 10, "master-seen", subject=NEW, role="M"),
         line(OTHER, 11, "replica-seen", subject=OLD, peer=NEW, role="M"),
     ]
 
-    (one,) = seen_in_logs(Lines(told))
+    (promotion,) = seen_in_logs(Lines(lines))
 
-    assert (one.winner, one.old) == (NEW, OLD)
-    assert seconds(one) == (1, 10.001)
+    assert (promotion.winner, promotion.old) == (NEW, OLD)
+    assert seconds(promotion) == (1, 10.001)
 
 
 def scraped() -> dict[tuple[str, str], list[NodeViewRow]]:
     """NEW is a master in the scrape after 1 s: its epoch and slots are not among its metrics."""
     before = row(NEW, NEW, 0, 16, "slave", master=OLD)
     after = row(NEW, NEW, 16, None, "master", epoch=0, min_s=1)
-    return {(NEW, NEW): [one._replace(evidence=Source.METRICS) for one in (before, after)]}
+    return {(NEW, NEW): [sample._replace(evidence=Source.METRICS) for sample in (before, after)]}
 
 
 KINDS: Mapping[str, list[Sighting]] = {
@@ -221,16 +227,18 @@ KINDS: Mapping[str, list[Sighting]] = {
 
 @pytest.mark.parametrize("names", [some for count in range(1, 4) for some in combinations(KINDS, count)])
 def test_more_evidence_shows_the_same_promotion_and_narrows_its_time(names: tuple[str, ...]) -> None:
-    (fewer,) = merge_sightings(one for name in names for one in KINDS[name])
+    (fewer,) = merge_sightings(sighting for name in names for sighting in KINDS[name])
 
     supersets = [(*names, other) for other in KINDS if other not in names]
-    more = [merge_sightings(one for name in some for one in KINDS[name]) for some in supersets]
-    assert [[(one.winner, one.epoch or 6) for one in found] for found in more] == [[(NEW, 6)]] * len(more)
-    assert all(fewer.min_ns <= one.min_ns <= one.max_ns <= fewer.max_ns for (one,) in more)
+    more = [merge_sightings(sighting for name in some for sighting in KINDS[name]) for some in supersets]
+    assert [[(promotion.winner, promotion.epoch or 6) for promotion in promotions] for promotions in more] == [
+        [(NEW, 6)]
+    ] * len(more)
+    assert all(fewer.min_ns <= promotion.min_ns <= promotion.max_ns <= fewer.max_ns for (promotion,) in more)
 
 
 def test_clocks_that_disagree_are_measured_and_the_log_is_believed() -> None:
     """The poller's clock is three seconds ahead of the server's."""
-    (one,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=13.5, after_s=12.5), {})])
+    (promotion,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=13.5, after_s=12.5), {})])
 
-    assert (one.min_ns / S, one.max_ns / S, one.skew_ns / S) == (10, 10.001, 2.499)
+    assert (promotion.min_ns / S, promotion.max_ns / S, promotion.skew_ns / S) == (10, 10.001, 2.499)

@@ -29,10 +29,13 @@ def sample(at_s: float, took_s: float = 0.001, **values: Any) -> MetricSample:
 
 def restarts(*samples: MetricSample) -> list[tuple[float, float, float, float]]:
     """End of the process, and when the next one accepted connections: each at least and at most, in seconds."""
-    found = sampled_restarts({(MASTER, Source.POLL): samples})
+    spans = sampled_restarts({(MASTER, Source.POLL): samples})
     return [
-        tuple(round(ns / S, 1) for ns in (one.end_min_ns, one.end_max_ns, one.earliest_ready_ns, one.ready_ns or 0))  # type: ignore[misc]
-        for one in found
+        tuple(
+            round(ns / S, 1)
+            for ns in (restart.end_min_ns, restart.end_max_ns, restart.earliest_ready_ns, restart.ready_ns or 0)
+        )  # type: ignore[misc]
+        for restart in spans
     ]
 
 
@@ -69,10 +72,10 @@ def test_metrics_show_the_restart_of_a_recorded_master() -> None:
     for one in reader.samples():
         scrapes.setdefault((one.address, Source.METRICS), []).append(one)
 
-    (found,) = sampled_restarts(scrapes)
+    (restart,) = sampled_restarts(scrapes)
 
-    assert found.end_min_ns <= KILLED_NS <= found.end_max_ns
-    assert found.earliest_ready_ns <= RESTARTED_NS <= (found.ready_ns or 0)
+    assert restart.end_min_ns <= KILLED_NS <= restart.end_max_ns
+    assert restart.earliest_ready_ns <= RESTARTED_NS <= (restart.ready_ns or 0)
 
 
 # -- the state of the cluster ------------------------------------------------------------------------------------------
@@ -80,7 +83,7 @@ def test_metrics_show_the_restart_of_a_recorded_master() -> None:
 
 def states(*logged: tuple[float, bool], polls: list[MetricSample]) -> list[tuple[float, float, bool]]:
     changes = [StateChange(round(at * S), round(at * S), is_up) for at, is_up in logged]
-    return [(one.min_ns / S, one.max_ns / S, one.is_up) for one in state_changes(changes, polls, (), 0)]
+    return [(change.min_ns / S, change.max_ns / S, change.is_up) for change in state_changes(changes, polls, (), 0)]
 
 
 def test_a_state_changed_between_the_answers_that_differ() -> None:
@@ -109,10 +112,10 @@ def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach() -> No
         (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(11))),
     }
 
-    (found,) = silences(samples, MASTER)
+    (outage,) = silences(samples, MASTER)
 
-    assert found.lack is Lack.UNREACHED
-    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4.5, 4.5, 8]
+    assert outage.lack is Lack.UNREACHED
+    assert [round(ns / S, 1) for ns in outage[2:] if ns is not None] == [3, 4.5, 4.5, 8]
 
 
 def test_a_node_whose_next_answer_is_of_an_unknown_process_may_have_been_back_at_once() -> None:
@@ -122,9 +125,9 @@ def test_a_node_whose_next_answer_is_of_an_unknown_process_may_have_been_back_at
         (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
     }
 
-    (found,) = silences(samples, MASTER)
+    (silence,) = silences(samples, MASTER)
 
-    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4.5, 3, 5]
+    assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == [3, 4.5, 3, 5]
 
 
 def test_a_pause_of_the_collector_is_no_silence_of_a_node() -> None:
@@ -139,9 +142,9 @@ def test_an_answer_that_comes_late_is_a_silence_from_the_question_on() -> None:
         (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
     }
 
-    (found,) = silences(samples, MASTER)
+    (silence,) = silences(samples, MASTER)
 
-    assert [round(ns / S, 1) for ns in found[2:] if ns is not None] == [3, 4, 5.3, 5.4]
+    assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == [3, 4, 5.3, 5.4]
 
 
 def test_one_poll_that_got_lost_is_no_silence() -> None:
@@ -185,33 +188,33 @@ def test_a_master_whose_keys_are_gone_after_its_restart_lost_the_data_of_its_sha
     master = [*of("x", 102, 1, 2, 3), *of("y", 0, 4, is_up=False), *of("y", 0, 5, 6)]
     replica = [*of("z", 102, 1.1, 2.1, 3.1, 4.1), *of("z", 0, 5.1, 6.1)]
 
-    (loss,) = [one for one in incidents(master, replica) if one.kind == "data-loss"]
+    (loss,) = [incident for incident in incidents(master, replica) if incident.kind == "data-loss"]
 
     assert (loss.subject, loss.nodes, loss.slot_count) == (MASTER, (REPLICA,), 16384)
     assert summary_of(loss, {}).endswith("came back empty and its replica bbbbbbbb copied the empty data set")
 
 
 def test_a_master_that_loads_its_keys_again_lost_nothing() -> None:
-    found = incidents([*of("x", 102, 1, 2, 3), *of("y", 102, 4, 5)], of("z", 102, 1.1, 2.1, 3.1, 4.1, 5.1))
+    incidents_ = incidents([*of("x", 102, 1, 2, 3), *of("y", 102, 4, 5)], of("z", 102, 1.1, 2.1, 3.1, 4.1, 5.1))
 
-    assert [one.kind for one in found] == ["restart"]
+    assert [incident.kind for incident in incidents_] == ["restart"]
 
 
 def test_an_outage_by_a_restart_lasts_until_the_node_says_that_the_cluster_is_up() -> None:
     """It refuses for two seconds after its start."""
     master = [*of("x", 9, 1, 2, 3), *of("y", 9, 4, 5, is_up=False), *of("y", 9, 6, 7)]
 
-    (found,) = [one for one in incidents(master, of("z", 9, *range(1, 8))) if one.kind == "restart"]
+    (outage,) = [incident for incident in incidents(master, of("z", 9, *range(1, 8))) if incident.kind == "restart"]
 
-    assert (found.outage_min_ms, found.outage_ms) == (999, 3001)
+    assert (outage.outage_min_ms, outage.outage_ms) == (999, 3001)
 
 
 def lagging(*offsets: int) -> list[tuple[str, int | None]]:
     """Findings on replication with these offsets of the master, a second apart, and a replica that stays at 1,000."""
     master = [sample(2 + at, role="master", master_offset=offset) for at, offset in enumerate(offsets)]
     replica = [sample(2.5 + at, role="slave", replica_offset=1_000) for at in range(len(offsets))]
-    found = find_findings(history(master, replica))
-    return [(one.node, one.amount) for one in found if one.code is FindingCode.REPLICATION_LAG]
+    findings = find_findings(history(master, replica))
+    return [(finding.node, finding.amount) for finding in findings if finding.code is FindingCode.REPLICATION_LAG]
 
 
 def test_a_replica_far_behind_its_master_is_found_with_its_largest_certain_lag() -> None:

@@ -24,8 +24,8 @@ PORTS = {OLD: 7000, NEW: 7001, OTHER: 7002, THIRD: 7003}
 LACKS = ("unserved", "unreached", "refused", "cluster-unserved")
 
 
-def line(node: str, at_s: float, kind: str, **told: object) -> LoggedLine:
-    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **told)  # type: ignore[arg-type]
+def line(node: str, at_s: float, kind: str, **fields: object) -> LoggedLine:
+    return LoggedLine(node, "10.0.0.1", PORTS[node], round(at_s * S), EventKind(kind), **fields)  # type: ignore[arg-type]
 
 
 def followed() -> list[LoggedLine]:
@@ -56,17 +56,17 @@ def killed(*more: LoggedLine) -> list[LoggedLine]:
 
 
 def history(lines: Sequence[LoggedLine], rows: Sequence[NodeViewRow] = (), **options: object) -> History:
-    told = Lines(lines)
-    times = [one.ts_ns for one in lines] + [row.valid_from_ns for row in rows]
+    log = Lines(lines)
+    times = [entry.ts_ns for entry in lines] + [row.valid_from_ns for row in rows]
     return History(
-        [*with_logs(rows, told), *logged_views(rows, told)], [], {}, node_timeout_ms=15_000, knows_timeout=False, first_ns=min(times),
-        last_ns=max(times) + S, lines=told, **options,  # type: ignore[arg-type]
+        [*with_logs(rows, log), *logged_views(rows, log)], [], {}, node_timeout_ms=15_000, knows_timeout=False, first_ns=min(times),
+        last_ns=max(times) + S, lines=log, **options,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def lacks(one: Incident) -> list[tuple[str, str, float, float, float | None, float | None]]:
+def lacks(incident: Incident) -> list[tuple[str, str, float, float, float | None, float | None]]:
     """What was not served: kind, node, earliest and latest begin, earliest and latest end."""
-    return [(step.kind, step.actor, *ends(step)) for step in one.steps if step.kind in LACKS]
+    return [(step.kind, step.actor, *ends(step)) for step in incident.steps if step.kind in LACKS]
 
 
 def ends(step: Step) -> tuple[float, float, float | None, float | None]:
@@ -75,8 +75,8 @@ def ends(step: Step) -> tuple[float, float, float | None, float | None]:
     return round(low / S, 3), round(step.ts_ns / S, 3), None if high is None else round(high / S, 3), until
 
 
-def of_kind(found: list[Incident], kind: str) -> Incident:
-    return next(one for one in found if one.kind == kind)
+def of_kind(incidents: list[Incident], kind: str) -> Incident:
+    return next(incident for incident in incidents if incident.kind == kind)
 
 
 def test_a_shard_is_down_from_the_end_of_its_process_until_the_new_master_holds_the_cluster_for_up() -> None:
@@ -107,10 +107,10 @@ def test_an_old_master_that_answers_again_ends_its_outage() -> None:
     times_ns = [round(at * S) for at in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15)]
     answered = {(OLD, Source.POLL): [MetricSample(ts_ns, ts_ns, OLD) for ts_ns in times_ns]}
 
-    one = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], samples=answered)), "failure")
+    incident = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], samples=answered)), "failure")
 
-    assert lacks(one) == [("unserved", OLD, 9.0, 10.5, 12.0, 13.0)]
-    assert one.ended_ns is not None
+    assert lacks(incident) == [("unserved", OLD, 9.0, 10.5, 12.0, 13.0)]
+    assert incident.ended_ns is not None
 
 
 def polled(node: str, slots: str, from_s: float) -> NodeViewRow:
@@ -126,9 +126,9 @@ def test_a_process_that_starts_refuses_until_it_writes_that_the_cluster_is_up() 
         line(OLD, 11.2, "ready", role="M"), line(OLD, 13.2, "state-ok", role="M"),
     ]  # fmt: skip
 
-    one = of_kind(find_incidents(history([line(OLD, 0, "started"), *lines])), "restart")
+    incident = of_kind(find_incidents(history([line(OLD, 0, "started"), *lines])), "restart")
 
-    assert lacks(one) == [("unserved", OLD, 10.1, 10.101, 13.2, 13.2)]
+    assert lacks(incident) == [("unserved", OLD, 10.1, 10.101, 13.2, 13.2)]
 
 
 def test_a_replica_that_starts_again_refuses_nothing() -> None:
@@ -159,15 +159,17 @@ def interval(begin: tuple[int, int], end: tuple[int, int | None]) -> Interval:
 def test_the_whole_cluster_is_down_where_the_outages_of_all_shards_overlap(
     shards: list[list[tuple[tuple[int, int], tuple[int, int | None]]]], both: list[object]
 ) -> None:
-    found = common([[interval(*one) for one in shard] for shard in shards])
+    overlaps = common([[interval(*bounds) for bounds in shard] for shard in shards])
 
-    assert [((one.from_min_ns, one.from_max_ns), (one.to_min_ns, one.to_max_ns)) for one in found] == both
+    assert [
+        ((overlap.from_min_ns, overlap.from_max_ns), (overlap.to_min_ns, overlap.to_max_ns)) for overlap in overlaps
+    ] == both
 
 
 def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
-    found = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
+    narrow = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
 
-    assert found[2:] == (5, 10, 20, 30)
+    assert narrow[2:] == (5, 10, 20, 30)
 
 
 def test_a_late_header_changes_no_state_that_the_log_of_its_node_covers() -> None:
@@ -182,7 +184,7 @@ def test_a_late_header_changes_no_state_that_the_log_of_its_node_covers() -> Non
 
 def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None:
     """That does not show when the master's process ended."""
-    lines = [one for one in killed() if one.kind != "master-link-lost"]
+    lines = [entry for entry in killed() if entry.kind != "master-link-lost"]
     lines.append(line(NEW, 13, "master-link-lost", role="M"))
 
     failover = of_kind(find_incidents(history(lines)), "failover")
@@ -194,7 +196,7 @@ def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:
     """The log of a takeover may leave its epoch out."""
     lines = [*followed(), line(NEW, 13, "takeover", role="M"), line(OLD, 13.2, "became-replica", subject=NEW, role="S")]
 
-    (one,) = [found for found in find_incidents(history(lines)) if found.kind == "failover"]
+    (one,) = [incident for incident in find_incidents(history(lines)) if incident.kind == "failover"]
     won = next(step for step in one.steps if step.kind == EventKind.TOOK_OVER)
 
     assert (one.variant, one.epoch, won.epoch) == ("takeover", None, None)
@@ -204,7 +206,7 @@ def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:
 
 def test_the_log_of_one_master_never_shows_that_the_whole_cluster_was_down() -> None:
     lines = [line(OLD, 10, "state-fail", role="M"), line(OLD, 20, "state-ok", role="M")]
-    told = find_incidents(history(lines))
+    incidents = find_incidents(history(lines))
 
-    assert [(one.kind, one.variant) for one in told] == [("outage", "one shard")]
-    assert "whole cluster" not in summary_of(told[0], {})
+    assert [(incident.kind, incident.variant) for incident in incidents] == [("outage", "one shard")]
+    assert "whole cluster" not in summary_of(incidents[0], {})

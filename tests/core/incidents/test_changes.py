@@ -19,13 +19,16 @@ NEW = "e" * 40
 
 def told(tale: Tale) -> list[tuple[str, str, str, str]]:
     """Kind, variant, subject and winner of all incidents."""
-    return [(one.kind, one.variant, one.subject, one.winner) for one in find_incidents(tale.history())]
+    return [
+        (incident.kind, incident.variant, incident.subject, incident.winner)
+        for incident in find_incidents(tale.history())
+    ]
 
 
 def the_only(tale: Tale) -> Incident:
     """The one incident."""
-    (one,) = find_incidents(tale.history())
-    return one
+    (incident,) = find_incidents(tale.history())
+    return incident
 
 
 def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
@@ -35,10 +38,10 @@ def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
     for number, observer in enumerate((B, C, R)):
         tale.view(observer, NEW, 10.5 + number, cause="R46", slots="")
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.kind, one.variant, one.subject) == ("membership", "joined", NEW)
-    assert [(step.kind, step.actor, step.subject, step.amount) for step in one.steps] == [("met", NEW, A, 4)]
+    assert (incident.kind, incident.variant, incident.subject) == ("membership", "joined", NEW)
+    assert [(step.kind, step.actor, step.subject, step.amount) for step in incident.steps] == [("met", NEW, A, 4)]
 
 
 def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
@@ -56,9 +59,9 @@ def test_a_node_that_is_dropped_is_forgotten() -> None:
     for number, observer in enumerate((A, B, C)):
         tale.view(observer, NEW, 0, 10 + number, cause="own gossip", slots="")
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.variant, one.subject, one.nodes) == ("forgotten", NEW, (A, B, C))
+    assert (incident.variant, incident.subject, incident.nodes) == ("forgotten", NEW, (A, B, C))
 
 
 def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> None:
@@ -73,10 +76,10 @@ def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> N
     for observer in (A, B, C):
         tale.view(observer, R, 0, 20, flags="slave", master=A)
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.variant, one.subject, one.winner) == ("replaced", R, NEW)
-    assert [step.kind for step in one.steps][:2] == ["met", "replica-attached"]
+    assert (incident.variant, incident.subject, incident.winner) == ("replaced", R, NEW)
+    assert [step.kind for step in incident.steps][:2] == ["met", "replica-attached"]
 
 
 def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
@@ -130,10 +133,10 @@ def test_a_replica_that_moves_to_a_master_without_replicas_is_told_as_such() -> 
     tale.chatter(R, 0, 10, replicaof=A)
     tale.chatter(R, 10, 30, replicaof=B)
 
-    (one,) = find_incidents(tale.history())
+    (incident,) = find_incidents(tale.history())
 
-    assert (one.kind, one.variant) == ("membership", "replicas changed")
-    assert [(step.kind, step.actor, step.subject) for step in one.steps] == [("replica-moved", R, B)]
+    assert (incident.kind, incident.variant) == ("membership", "replicas changed")
+    assert [(step.kind, step.actor, step.subject) for step in incident.steps] == [("replica-moved", R, B)]
 
 
 def resharded(*, gap_s: float = 0.0, state: int = 0) -> Tale:
@@ -152,9 +155,15 @@ def resharded(*, gap_s: float = 0.0, state: int = 0) -> Tale:
 @pytest.mark.parametrize("gap_s", [0.0, 8.0])
 def test_slots_that_pass_from_one_master_to_another_are_a_resharding(gap_s: float) -> None:
     """However long nobody claims them: SETSLOT NODE tells the source and the target apart (R124)."""
-    one = the_only(resharded(gap_s=gap_s))
+    incident = the_only(resharded(gap_s=gap_s))
 
-    assert (one.kind, one.subject, one.winner, one.slots, one.slot_count) == ("resharding", B, C, "150-199", 50)
+    assert (incident.kind, incident.subject, incident.winner, incident.slots, incident.slot_count) == (
+        "resharding",
+        B,
+        C,
+        "150-199",
+        50,
+    )
 
 
 def test_a_resharding_ends_where_one_of_its_nodes_fails() -> None:
@@ -176,9 +185,12 @@ def test_a_resharding_ends_where_one_of_its_nodes_fails() -> None:
         tale.view(observer, B, 13, 20, flags="master,fail", cause="R54")
         tale.view(observer, B, 20, cause="R55b")
 
-    found = [one for one in find_incidents(tale.history()) if one.kind == "resharding"]
+    incidents = [incident for incident in find_incidents(tale.history()) if incident.kind == "resharding"]
 
-    assert [(one.variant, one.slots) for one in found] == [("cut short", "180-199"), ("moved", "160-179")]
+    assert [(incident.variant, incident.slots) for incident in incidents] == [
+        ("cut short", "180-199"),
+        ("moved", "160-179"),
+    ]
 
 
 def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
@@ -199,7 +211,7 @@ def test_answers_alone_tell_slots_that_were_deleted_and_added_elsewhere_from_slo
         history = History(
             rows, [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), samples={(B, Source.POLL): samples},
         )  # fmt: skip
-        return [(one.kind, one.variant) for one in find_incidents(history) if one.kind != "outage"]
+        return [(incident.kind, incident.variant) for incident in find_incidents(history) if incident.kind != "outage"]
 
     assert told_of(cluster_ok=False) == [("slots-assigned", "given up"), ("slots-assigned", "taken")]
     assert told_of(cluster_ok=True) == [("resharding", "moved")]
@@ -222,9 +234,9 @@ def test_lines_of_the_log_show_slots_that_moved_each_once() -> None:
     ]
     history = History([], [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), lines=Lines(lines))
 
-    (one,) = [one for one in find_incidents(history) if one.kind == "resharding"]
+    (incident,) = [incident for incident in find_incidents(history) if incident.kind == "resharding"]
 
-    assert (one.variant, one.subject, one.winner, one.slots) == ("moved", B, C, "180-182")
+    assert (incident.variant, incident.subject, incident.winner, incident.slots) == ("moved", B, C, "180-182")
 
 
 def test_a_master_whose_last_slot_goes_follows_the_new_owner_within_the_resharding() -> None:
@@ -240,10 +252,10 @@ def test_a_master_whose_last_slot_goes_follows_the_new_owner_within_the_reshardi
     tale.chatter(R, 0, 11, replicaof=A)
     tale.chatter(R, 11, 30, replicaof=B, slots="0-199", epoch=4, current=4)
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.kind, one.subject, one.winner, one.slot_count) == ("resharding", A, B, 100)
-    assert [(step.kind, step.actor, step.subject) for step in one.steps] == [
+    assert (incident.kind, incident.subject, incident.winner, incident.slot_count) == ("resharding", A, B, 100)
+    assert [(step.kind, step.actor, step.subject) for step in incident.steps] == [
         ("moved", B, A),
         ("emptied", A, B),
         ("follows", R, B),
@@ -273,10 +285,10 @@ def test_masters_with_one_epoch_collide_and_the_smaller_id_draws_another() -> No
     tale.chatter(B, 10, 30, epoch=7, current=8)
     tale.epoch(A, 10, 8, "collision")
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.kind, one.variant, one.epoch) == ("epoch-collision", "collision", 8)
-    assert [(step.actor, step.epoch) for step in one.steps] == [(A, 8)]
+    assert (incident.kind, incident.variant, incident.epoch) == ("epoch-collision", "collision", 8)
+    assert [(step.actor, step.epoch) for step in incident.steps] == [(A, 8)]
 
 
 def test_the_first_epoch_of_a_new_master_is_no_incident() -> None:
@@ -287,10 +299,10 @@ def test_the_first_epoch_of_a_new_master_is_no_incident() -> None:
     tale.chatter(NEW, 2, 30, epoch=4, current=4)
     tale.epoch(NEW, 2, 4, "collision")
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.kind, one.variant) == ("membership", "joined")
-    assert [step.kind for step in one.steps] == ["met"]
+    assert (incident.kind, incident.variant) == ("membership", "joined")
+    assert [step.kind for step in incident.steps] == ["met"]
 
 
 def cut(*silent: str, talk: bool = False, back_s: float = 18.0) -> Tale:
@@ -318,9 +330,9 @@ def cut(*silent: str, talk: bool = False, back_s: float = 18.0) -> Tale:
 
 def test_nodes_that_go_and_return_together_were_partitioned() -> None:
     """Each has its failure too."""
-    found = told(cut(C, R))
+    incidents = told(cut(C, R))
 
-    assert [(kind, variant) for kind, variant, _, _ in found] == [
+    assert [(kind, variant) for kind, variant, _, _ in incidents] == [
         ("partition", "silent together"),
         ("failure", "agreed"),
         ("failure", "agreed"),
@@ -335,9 +347,9 @@ def test_one_node_that_goes_and_returns_is_no_partition() -> None:
 
 def test_a_node_that_keeps_talking_while_others_miss_it_is_cut_off() -> None:
     """The capture hears it, the others do not."""
-    found = told(cut(C, talk=True))
+    incidents = told(cut(C, talk=True))
 
-    assert ("partition", "still talking", C, "") in found
+    assert ("partition", "still talking", C, "") in incidents
 
 
 def test_without_messages_nobody_is_said_to_have_kept_talking() -> None:
@@ -366,9 +378,9 @@ def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:
     for node in NODES:
         tale.chatter(node, 0, 60, **({"replicaof": A} if node == R else {}))
 
-    one = the_only(tale)
+    incident = the_only(tale)
 
-    assert (one.kind, one.subject, len(one.steps), one.started_ns) == ("flapping", B, 3, ns(10))
+    assert (incident.kind, incident.subject, len(incident.steps), incident.started_ns) == ("flapping", B, 3, ns(10))
 
 
 def test_slots_of_the_builder_do_not_overlap() -> None:

@@ -13,8 +13,8 @@ from tests.builders.history_builder import NODES, A, B, C, R, Tale, failover_tal
 
 def only(incidents: list[Incident], kind: str) -> Incident:
     """The one incident of a kind."""
-    (found,) = [one for one in incidents if one.kind == kind]
-    return found
+    (incident,) = [candidate for candidate in incidents if candidate.kind == kind]
+    return incident
 
 
 def steps(incident: Incident, *kinds: str) -> list[tuple[str, str, str]]:
@@ -29,28 +29,38 @@ def test_nothing_is_invented_in_a_quiet_cluster() -> None:
 
 def test_a_failure_and_the_failover_that_ends_it_are_one_incident() -> None:
     """From the time at which the trouble began: the last sign of life."""
-    one, outage = find_incidents(failover_tale().history())
+    incident, outage = find_incidents(failover_tale().history())
 
     assert outage.kind == "outage"
-    assert (one.kind, one.variant, one.subject, one.winner) == ("failover", "automatic", A, R)
-    assert one.started_ns == ns(9.5)
+    assert (incident.kind, incident.variant, incident.subject, incident.winner) == ("failover", "automatic", A, R)
+    assert incident.started_ns == ns(9.5)
 
 
 def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
     """Silence to PFAIL and FAIL, FAIL to election, election, outage, adoption."""
-    one = only(find_incidents(failover_tale().history()), "failover")
+    incident = only(find_incidents(failover_tale().history()), "failover")
 
-    assert (one.silence_to_pfail_ms, one.silence_to_fail_ms, one.fail_to_election_ms) == (2500, 3000, 1000)
-    assert (one.election_ms, one.outage_ms, one.adoption_ms) == (200, 4200, 6350)
-    assert (one.epoch, one.votes, one.refusals, one.slots, one.slot_count) == (4, 2, 0, "0-99", 100)
+    assert (incident.silence_to_pfail_ms, incident.silence_to_fail_ms, incident.fail_to_election_ms) == (
+        2500,
+        3000,
+        1000,
+    )
+    assert (incident.election_ms, incident.outage_ms, incident.adoption_ms) == (200, 4200, 6350)
+    assert (incident.epoch, incident.votes, incident.refusals, incident.slots, incident.slot_count) == (
+        4,
+        2,
+        0,
+        "0-99",
+        100,
+    )
 
 
 def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return() -> None:
     """Last sign, PFAIL by observer, report, verdict, election, votes, win, adoption, return."""
-    one = only(find_incidents(failover_tale().history()), "failover")
+    incident = only(find_incidents(failover_tale().history()), "failover")
 
-    assert [step.ts_ns for step in one.steps] == sorted(step.ts_ns for step in one.steps)
-    assert steps(one) == [
+    assert [step.ts_ns for step in incident.steps] == sorted(step.ts_ns for step in incident.steps)
+    assert steps(incident) == [
         ("last-sign", A, A),
         ("unreached", A, ""),
         ("pfail", B, A),
@@ -82,10 +92,10 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     tale = failover_tale()
     tale.vote(A, R, 13.6, 4, "already voted in this epoch")
 
-    one = only(find_incidents(tale.history()), "failover")
+    incident = only(find_incidents(tale.history()), "failover")
 
-    assert (one.votes, one.refusals) == (2, 1)
-    assert [step.detail for step in one.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
+    assert (incident.votes, incident.refusals) == (2, 1)
+    assert [step.detail for step in incident.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
 
 
 def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None:
@@ -95,9 +105,12 @@ def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None
     tale.event(C, 13.55, "election-scheduled", "", 0, "of another shard")
     tale.event(B, 13.55, "vote-refused", R, 4, "reqEpoch (3) < curEpoch(4)")
 
-    one = only(find_incidents(tale.history()), "failover")
+    incident = only(find_incidents(tale.history()), "failover")
 
-    assert steps(one, "election-scheduled", "vote-refused") == [("election-scheduled", R, A), ("vote-refused", B, R)]
+    assert steps(incident, "election-scheduled", "vote-refused") == [
+        ("election-scheduled", R, A),
+        ("vote-refused", B, R),
+    ]
 
 
 def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
@@ -107,13 +120,13 @@ def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
     rows = [row for row in rows if (getattr(row, "node_id", ""), getattr(row, "slots", "")) != (R, "0-99")]
     stays = [row._replace(valid_to_ns=None) for row in rows if isinstance(row, NodeViewRow) and row.node_id == R]
     tale.rows = [*stays, *(row for row in rows if not isinstance(row, NodeViewRow) or row.node_id != R)]
-    tale.headers = [one for one in tale.headers if one[2].config_epoch != 4]
+    tale.headers = [header for header in tale.headers if header[2].config_epoch != 4]
     tale.event(R, 13.9, "election-stalled", "", 0, "Waiting for votes")
 
-    one, _ = find_incidents(tale.history())
+    incident, _ = find_incidents(tale.history())
 
-    assert one.kind == "failure"
-    assert steps(one, "election-started", "vote", "election-stalled") == [
+    assert incident.kind == "failure"
+    assert steps(incident, "election-started", "vote", "election-stalled") == [
         ("election-started", R, A),
         ("vote", B, R),
         ("vote", C, R),
@@ -148,10 +161,10 @@ def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = 
 
 def test_a_failover_that_was_asked_for_is_manual() -> None:
     """MFSTART comes before (R97); nobody failed."""
-    (one,) = find_incidents(ordered(asked=True, forced=True).history())
+    (incident,) = find_incidents(ordered(asked=True, forced=True).history())
 
-    assert (one.kind, one.variant, one.subject, one.winner) == ("failover", "manual", A, R)
-    assert steps(one)[:3] == [
+    assert (incident.kind, incident.variant, incident.subject, incident.winner) == ("failover", "manual", A, R)
+    assert steps(incident)[:3] == [
         ("manual-failover-requested", R, A),
         ("paused", A, A),
         ("election-started", R, A),
@@ -161,14 +174,14 @@ def test_a_failover_that_was_asked_for_is_manual() -> None:
 def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
     """FORCEACK while the master is not FAIL and was not asked to pause is FORCE; TAKEOVER asks nobody (R97, R134)."""
     tales = (ordered(asked=True, forced=True), ordered(forced=True), ordered(mechanism="takeover"))
-    found = [one for tale in tales for one in find_incidents(tale.history())]
+    incidents = [incident for tale in tales for incident in find_incidents(tale.history())]
 
-    assert [(one.variant, one.votes, one.election_ms) for one in found] == [
+    assert [(incident.variant, incident.votes, incident.election_ms) for incident in incidents] == [
         ("manual", 0, 100),
         ("forced", 0, 100),
         ("takeover", 0, None),
     ]
-    assert [summary_of(one, {R: "r", A: "a"}).partition("; ")[0] for one in found] == [
+    assert [summary_of(incident, {R: "r", A: "a"}).partition("; ")[0] for incident in incidents] == [
         "Manual failover: r replaced a, epoch 4",
         "Manual failover (FORCE): r replaced a, epoch 4 (writes to the old master were not stopped)",
         "Takeover: r replaced a, epoch 4 (CLUSTER FAILOVER TAKEOVER, without votes)",
@@ -184,7 +197,8 @@ def test_forceack_in_an_election_of_valkey_for_a_failed_master_is_no_order(*, is
             row for row in tale.rows if not (isinstance(row, NodeViewRow) and row[:2] == (R, A) and "fail" in row.flags)
         ]
     tale.headers = [
-        (node, way, said._replace(flags=said.flags | 0x1000) if node == R else said) for node, way, said in tale.headers
+        (node, way, header._replace(flags=header.flags | 0x1000) if node == R else header)
+        for node, way, header in tale.headers
     ]
     tale.rows = [
         row._replace(detail="FORCEACK") if getattr(row, "kind", "") == "election-started" else row  # type: ignore[call-arg]
@@ -209,9 +223,14 @@ def test_doubt_of_most_without_verdict_is_a_failure_that_nobody_agreed_on() -> N
         tale.chatter(node, 0, 30, **({"replicaof": A} if node == R else {}))
     tale.chatter(C, 0, 10)
 
-    (one,) = find_incidents(tale.history())
+    (incident,) = find_incidents(tale.history())
 
-    assert (one.kind, one.variant, one.ended_ns, one.silence_to_fail_ms) == ("failure", "not agreed", None, None)
+    assert (incident.kind, incident.variant, incident.ended_ns, incident.silence_to_fail_ms) == (
+        "failure",
+        "not agreed",
+        None,
+        None,
+    )
 
 
 def test_every_step_and_incident_has_its_words() -> None:
@@ -239,7 +258,7 @@ def test_ids_of_incidents_do_not_depend_on_the_order_of_rows() -> None:
     turned.rows.reverse()
 
     assert find_incidents(turned.history()) == find_incidents(tale.history())
-    assert [one.incident_id for one in find_incidents(tale.history())] == [
+    assert [incident.incident_id for incident in find_incidents(tale.history())] == [
         f"failover-aaaaaaaa-{ns(9.5)}",
         f"outage-cluster-{ns(10)}",
     ]

@@ -17,12 +17,12 @@ ALWAYS = {"one-host"}
 
 def findings(tale: Tale) -> list[Finding]:
     """All findings of a tale but those of its layout."""
-    return [one for one in find_findings(tale.history()) if one.code not in ALWAYS]
+    return [finding for finding in find_findings(tale.history()) if finding.code not in ALWAYS]
 
 
 def codes(tale: Tale) -> list[tuple[str, str, str]]:
     """Code, node and other of them."""
-    return [(one.code, one.node, one.other) for one in findings(tale)]
+    return [(finding.code, finding.node, finding.other) for finding in findings(tale)]
 
 
 @pytest.mark.parametrize("tale", [quiet_tale, failover_tale])
@@ -38,11 +38,11 @@ def test_two_masters_that_claim_one_slot_for_long_are_found() -> None:
     tale.chatter(B, 8, 20)
     tale.end_s = 20
 
-    (one,) = [one for one in findings(tale) if one.code == "split-claim"]
+    (finding,) = [finding for finding in findings(tale) if finding.code == "split-claim"]
 
-    assert (one.node, one.other, one.severity) == (B, C, "error")
-    assert "50 slots" in one.text
-    assert "150-199" in one.text
+    assert (finding.node, finding.other, finding.severity) == (B, C, "error")
+    assert "50 slots" in finding.text
+    assert "150-199" in finding.text
 
 
 def placed(*hosts: str, replicas: tuple[tuple[int, str], ...] = ()) -> list[Placed]:
@@ -66,12 +66,12 @@ SPREAD = ((0, "h2"), (1, "h3"), (2, "h1"))
 )
 def test_the_loss_of_each_host_is_judged(layout: list[Placed], expected: list[tuple[str, str]] | None) -> None:
     """R93: the quorum counts failed masters too; with two masters nobody can be elected at all."""
-    found = [(one.code, one.other) for one in layout_findings(layout, T0)]
+    findings_ = [(finding.code, finding.other) for finding in layout_findings(layout, T0)]
 
     if expected is None:
-        assert ("quorum-impossible", "") in found
+        assert ("quorum-impossible", "") in findings_
     else:
-        assert found == expected
+        assert findings_ == expected
 
 
 def test_nothing_is_found_where_nothing_was_read() -> None:
@@ -87,8 +87,14 @@ def test_findings_about_many_nodes_are_one_sentence() -> None:
         for i, node in enumerate(nodes)
     ]
 
-    (one,) = grouped_findings(alike)
+    (finding,) = grouped_findings(alike)
 
-    assert (one.times, one.amount, one.node, one.first_ns, one.refs) == (30, 29, "", T0, tuple(range(30)))
-    assert one.text == "29 ms; the same of 29 more nodes, less or as much: " + ", ".join(["00000000"] * 5) + " …"
+    assert (finding.times, finding.amount, finding.node, finding.first_ns, finding.refs) == (
+        30,
+        29,
+        "",
+        T0,
+        tuple(range(30)),
+    )
+    assert finding.text == "29 ms; the same of 29 more nodes, less or as much: " + ", ".join(["00000000"] * 5) + " …"
     assert grouped_findings(alike[:7]) == alike[:7]

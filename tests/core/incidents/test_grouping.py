@@ -32,12 +32,12 @@ def test_steps_of_a_failover_of_57_nodes_are_merged_to_a_dozen() -> None:
         ]
     steps.sort(key=lambda one: one.ts_ns)
 
-    told = grouped(steps)
+    merged = grouped(steps)
 
-    assert len(told) <= 12
-    doubt = next(one for one in told if one.kind == EventKind.PFAIL)
+    assert len(merged) <= 12
+    doubt = next(one for one in merged if one.kind == EventKind.PFAIL)
     assert (doubt.actors, doubt.ts_ns // MS, (doubt.until_ns or 0) // MS) == (57, 15_500, 15_500 + 80 * 56)
-    refusal = next(one for one in told if one.kind == EventKind.NO_VOTE)
+    refusal = next(one for one in merged if one.kind == EventKind.NO_VOTE)
     assert step_text(refusal, {}).startswith("00000000 does not vote for ffffffff in epoch 7")
     assert step_text(refusal, {}).endswith("; the same for 56 more nodes")
 
@@ -60,15 +60,15 @@ def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> N
         (NODES[0], 1, 0, 2 * MS),
         (NODES[1], 1, 0, 2 * MS),
     ]
-    (told,) = grouped(many)
-    assert (told.actors, told.until_ns) == (57, 2 * MS)
+    (group,) = grouped(many)
+    assert (group.actors, group.until_ns) == (57, 2 * MS)
 
 
 def test_slots_of_many_masters_add_up() -> None:
     """Each lost its own."""
-    (told,) = grouped(
+    (group,) = grouped(
         [step(place, EventKind.UNSERVED, node, subject="", amount=100) for place, node in enumerate(NODES)]
     )
 
-    assert (told.actors, told.amount) == (57, 5700)
-    assert step_text(told, {}).startswith("5700 slots of 00000000 and 56 more nodes are not served")
+    assert (group.actors, group.amount) == (57, 5700)
+    assert step_text(group, {}).startswith("5700 slots of 00000000 and 56 more nodes are not served")

@@ -16,14 +16,14 @@ from tests.core.incidents.test_failovers import ordered
 def loss(tale: Tale, *offsets: OffsetSeen) -> Loss:
     """Of the only failover of a tale."""
     tale.offsets += offsets
-    (found,) = [one.loss for one in find_incidents(tale.history()) if one.kind == "failover"]
-    return found
+    (incident,) = [candidate.loss for candidate in find_incidents(tale.history()) if candidate.kind == "failover"]
+    return incident
 
 
 def killed() -> Tale:
     """A's process ends at 9.8 s and is started again at 20 s, with an empty stream."""
     tale = failover_tale()
-    tale.headers = [(node, way, said) for node, way, said in tale.headers if node != A or said.ts_ns < ns(10)]
+    tale.headers = [(node, way, header) for node, way, header in tale.headers if node != A or header.ts_ns < ns(10)]
     tale.says(A, 20, offset=0)
     tale.chatter(A, 20.5, 30, replicaof=R, slots="0-99", epoch=4, current=4)
     tale.event(A, 9.8, "process-ended", A)
@@ -55,7 +55,7 @@ def test_pings_of_replication_are_no_writes(behind: int, after_s: float, lost: i
 def test_a_master_that_is_never_heard_again_may_have_written_for_an_unknown_time() -> None:
     """It may have lived on where nobody reached it."""
     tale = failover_tale()
-    tale.headers = [(node, way, said) for node, way, said in tale.headers if node != A or said.ts_ns < ns(10)]
+    tale.headers = [(node, way, header) for node, way, header in tale.headers if node != A or header.ts_ns < ns(10)]
 
     assert loss(tale) == Loss(20, None)
 
@@ -73,7 +73,8 @@ def test_a_master_that_stopped_its_writes_lost_none() -> None:
     """R99: the winner waited for its offset."""
     tale = ordered(asked=True, forced=True)
     tale.headers = [
-        (node, way, said._replace(offset=98 if node in (A, R) else said.offset)) for node, way, said in tale.headers
+        (node, way, header._replace(offset=98 if node in (A, R) else header.offset))
+        for node, way, header in tale.headers
     ]
 
     assert loss(tale) == Loss(0, 0)

@@ -58,7 +58,9 @@ def test_a_node_that_joins_later_is_an_incident() -> None:
 
     assert set_up is not None
     assert set_up.nodes == 4
-    assert [(one.kind, one.variant, one.subject) for one in incidents] == [("membership", "joined", NEW)]
+    assert [(incident.kind, incident.variant, incident.subject) for incident in incidents] == [
+        ("membership", "joined", NEW)
+    ]
 
 
 def test_evidence_that_begins_later_shows_no_set_up() -> None:

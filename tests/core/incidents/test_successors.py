@@ -43,18 +43,18 @@ def told(tale: Tale) -> list[Incident]:
     return find_incidents(tale.history())
 
 
-def reasons(one: Incident) -> list[str]:
+def reasons(incident: Incident) -> list[str]:
     """What the steps say of replicas and voters."""
-    return [step_text(step, NAMES) for step in one.steps if step.kind in ("barred", "no-replica", "voter-gone")]
+    return [step_text(step, NAMES) for step in incident.steps if step.kind in ("barred", "no-replica", "voter-gone")]
 
 
 def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     """R84; the slots that were down and for how long are told as well."""
-    (one,) = told(dead(A, flags=NOFAILOVER))
+    (incident,) = told(dead(A, flags=NOFAILOVER))
 
-    assert reasons(one) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
-    assert (one.slots, one.slot_count) == ("0-99", 100)
-    assert summary_of(one, NAMES) == (
+    assert reasons(incident) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
+    assert (incident.slots, incident.slot_count) == ("0-99", 100)
+    assert summary_of(incident, NAMES) == (
         "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
         " 100 slots (0-99) out of reach for 9.89 s to 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
     )
@@ -62,20 +62,20 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
 
 def test_a_master_without_replicas_is_told_so() -> None:
     """B has none."""
-    (one,) = told(dead(B))
+    (incident,) = told(dead(B))
 
-    assert reasons(one) == ["no failover of b: it has no replica"]
-    assert one.slots == "100-199"
+    assert reasons(incident) == ["no failover of b: it has no replica"]
+    assert incident.slots == "100-199"
 
 
 def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> None:
     """Two processes that ended, or stood still, are no cut of the network."""
-    (one,) = told(dead(A, R))
+    (incident,) = told(dead(A, R))
 
-    assert (one.kind, one.subject) == ("failure", A)
-    assert reasons(one) == ["r, a replica of a, does not take over: it was out of reach itself"]
-    assert summary_of(one, NAMES).startswith("a and r failed together: FAIL was agreed")
-    assert " after the first one's last sign of life" in summary_of(one, NAMES)
+    assert (incident.kind, incident.subject) == ("failure", A)
+    assert reasons(incident) == ["r, a replica of a, does not take over: it was out of reach itself"]
+    assert summary_of(incident, NAMES).startswith("a and r failed together: FAIL was agreed")
+    assert " after the first one's last sign of life" in summary_of(incident, NAMES)
 
 
 def test_processes_that_ended_are_no_partition() -> None:
@@ -85,8 +85,8 @@ def test_processes_that_ended_are_no_partition() -> None:
         tale.event(node, 9.6, "process-ended", node)
         tale.event(node, 20, "process-started", node)
 
-    assert [one.kind for one in told(dead(A, B))] == ["partition", "failure", "failure", "outage"]
-    assert [one.kind for one in told(tale)] == ["failure", "failure", "outage"]
+    assert [incident.kind for incident in told(dead(A, B))] == ["partition", "failure", "failure", "outage"]
+    assert [incident.kind for incident in told(tale)] == ["failure", "failure", "outage"]
     first = told(tale)[0]
     assert "; its process ended; 100 slots (0-99) not served for 10.50 s" in summary_of(first, NAMES)
     assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
@@ -96,13 +96,13 @@ def test_processes_that_ended_are_no_partition() -> None:
 
 def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
     """R54: with two of three masters gone nobody can agree on FAIL."""
-    one = next(one for one in told(dead(A, C, agreed=False)) if one.subject == A)
+    incident = next(incident for incident in told(dead(A, C, agreed=False)) if incident.subject == A)
 
-    assert reasons(one)[:2] == [
+    assert reasons(incident)[:2] == [
         "voting master a is gone; 1 left, 2 of 3 are needed",
         "voting master c is gone; 1 left, 2 of 3 are needed",
     ]
-    assert "2 voting masters gone (a and c): 1 left, 2 of 3 are needed" in summary_of(one, NAMES)
+    assert "2 voting masters gone (a and c): 1 left, 2 of 3 are needed" in summary_of(incident, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_what_a_log_says_of_a_replica_is_told_and_without_it_that_nothing_is_kno
     if detail:
         tale.event(R, 13, "election-stalled", "", 0, detail)
 
-    (one,) = told(tale)
+    (incident,) = told(tale)
 
-    assert expected in reasons(one)[0]
+    assert expected in reasons(incident)[0]
 
 
 def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
@@ -129,10 +129,10 @@ def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
     tale.event(R, 14, "election-started", A, 4)
     tale.vote(B, R, 14, 4, "already voted in this epoch")
 
-    (one,) = told(tale)
+    (incident,) = told(tale)
 
-    assert "too few masters voted for it" in reasons(one)[0]
-    assert [step.detail for step in one.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
+    assert "too few masters voted for it" in reasons(incident)[0]
+    assert [step.detail for step in incident.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
 
 
 def test_nodes_that_saw_the_cluster_go_down_are_counted_once() -> None:

@@ -23,24 +23,24 @@ MASTER_INFO = {
 
 def lines(*, change: dict[str, str] | None = None) -> dict[str, str]:
     """The line of each node: masters on hosts 1 to 3, the replica of each on the next host."""
-    told = {
+    texts = {
         name: f"{IDS[name]} 10.0.0.{at}:7000@17000 master - 0 0 {epoch} connected {slots}"
         for at, (name, slots, epoch) in enumerate(MASTERS, 1)
     }
-    told |= {
+    texts |= {
         f"r{name}": f"{IDS[f'r{name}']} 10.0.0.{at % 3 + 1}:7001@17001 slave {IDS[name]} 0 0 {epoch} connected"
         for at, (name, _, epoch) in enumerate(MASTERS, 1)
     }
-    return told | (change or {})
+    return texts | (change or {})
 
 
-def checkup(name: str, told: dict[str, str] | None = None, **info: str) -> Checkup:
+def checkup(name: str, texts: dict[str, str] | None = None, **info: str) -> Checkup:
     """What *name* answers, which sees the cluster as *told*."""
-    told = told or lines()
+    texts = texts or lines()
     text = (
         "\n".join(
-            line.replace(" master ", " myself,master ").replace(" slave ", " myself,slave ") if one == name else line
-            for one, line in told.items()
+            line.replace(" master ", " myself,master ").replace(" slave ", " myself,slave ") if node == name else line
+            for node, line in texts.items()
             if line
         )
         + "\n"
@@ -60,7 +60,7 @@ def cluster(**of: Checkup) -> list[Checkup]:
 
 
 def codes(checkups: list[Checkup]) -> dict[SymptomCode, Symptom]:
-    return {one.code: one for one in find_symptoms(checkups)}
+    return {symptom.code: symptom for symptom in find_symptoms(checkups)}
 
 
 def test_a_cluster_in_order_shows_nothing():
@@ -85,82 +85,82 @@ def test_a_cluster_in_order_shows_nothing():
 )  # fmt: skip
 def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, words):
     """One symptom for one trouble, and no other."""
-    (found,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
+    (symptom,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
 
-    assert (found.code, found.severity) == (code, severity)
-    assert words in found.text
+    assert (symptom.code, symptom.severity) == (code, severity)
+    assert words in symptom.text
 
 
 def test_lag_is_seen_whatever_name_a_node_was_asked_by():
     """The first address may be a host name; INFO names the master by another."""
     behind = cluster(a=replace(checkup("a"), address="localhost:7000"), ra=checkup("ra", slave_repl_offset="1"))
 
-    assert [one.code for one in find_symptoms(behind)] == [SymptomCode.REPLICATION_LAG]
+    assert [symptom.code for symptom in find_symptoms(behind)] == [SymptomCode.REPLICATION_LAG]
 
 
 def test_a_node_that_does_not_answer_and_is_failing_is_told_by_both():
     """The others hold it for failing; whoever asked got no answer."""
-    told = lines(change={"c": lines()["c"].replace("master", "master,fail")})
-    found = codes(
-        [Checkup("10.0.0.3:7000", lost="no connection in time") if n == "c" else checkup(n, told) for n in IDS]
+    answers = lines(change={"c": lines()["c"].replace("master", "master,fail")})
+    symptoms = codes(
+        [Checkup("10.0.0.3:7000", lost="no connection in time") if n == "c" else checkup(n, answers) for n in IDS]
     )
 
-    assert found[SymptomCode.FAIL].text == "10.0.0.3:7000 is FAIL for 5 of 5 nodes"
-    assert found[SymptomCode.FAIL].severity is Severity.ERROR
-    assert "no connection in time" in found[SymptomCode.NO_ANSWER].text
+    assert symptoms[SymptomCode.FAIL].text == "10.0.0.3:7000 is FAIL for 5 of 5 nodes"
+    assert symptoms[SymptomCode.FAIL].severity is Severity.ERROR
+    assert "no connection in time" in symptoms[SymptomCode.NO_ANSWER].text
 
 
 def test_a_doubt_of_one_node_is_a_warning():
     """PFAIL is one node's own view."""
-    told = lines(change={"c": lines()["c"].replace("master", "master,fail?")})
+    answers = lines(change={"c": lines()["c"].replace("master", "master,fail?")})
 
-    (found,) = find_symptoms(cluster(a=checkup("a", told)))
+    (symptom,) = find_symptoms(cluster(a=checkup("a", answers)))
 
-    assert found == (Severity.WARNING, SymptomCode.PFAIL, "10.0.0.3:7000 is PFAIL for 1 of 6 nodes")
+    assert symptom == (Severity.WARNING, SymptomCode.PFAIL, "10.0.0.3:7000 is PFAIL for 1 of 6 nodes")
 
 
 def test_slots_without_owner_and_a_state_that_is_not_ok_are_errors():
     """Master b has lost its last slots."""
-    told = lines(change={"b": lines()["b"].replace("5461-10922", "5461-10000")})
-    found = codes([replace(checkup(n, told), cluster={"cluster_state": "fail"}) for n in IDS])
+    answers = lines(change={"b": lines()["b"].replace("5461-10922", "5461-10000")})
+    symptoms = codes([replace(checkup(n, answers), cluster={"cluster_state": "fail"}) for n in IDS])
 
-    assert found[SymptomCode.UNCOVERED_SLOTS].text == "922 of 16,384 slots have no owner: 10001-10922"
-    assert "6 of 6 nodes" in found[SymptomCode.CLUSTER_DOWN].text
+    assert symptoms[SymptomCode.UNCOVERED_SLOTS].text == "922 of 16,384 slots have no owner: 10001-10922"
+    assert "6 of 6 nodes" in symptoms[SymptomCode.CLUSTER_DOWN].text
 
 
 def test_nodes_with_other_owners_or_other_members_are_named():
     """Node a still gives slot 5461 to itself and does not know replica rc."""
-    told = lines(
+    answers = lines(
         change={"a": lines()["a"].replace("0-5460", "0-5461"), "b": lines()["b"].replace("5461-", "5462-"), "rc": ""}
     )
-    found = codes(cluster(a=checkup("a", told)))
+    symptoms = codes(cluster(a=checkup("a", answers)))
 
-    assert found[SymptomCode.OWNERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
-    assert found[SymptomCode.MEMBERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
-    assert SymptomCode.UNCOVERED_SLOTS not in found
+    assert symptoms[SymptomCode.OWNERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
+    assert symptoms[SymptomCode.MEMBERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
+    assert SymptomCode.UNCOVERED_SLOTS not in symptoms
 
 
 def test_masters_of_one_epoch_and_open_slots_are_told():
     """Two masters claim epoch 2; slot 7 is on its way."""
-    told = lines(change={"c": lines()["c"].replace(" 3 connected", " 2 connected")})
-    opened = {**told, "a": told["a"] + f" [7->-{IDS['b']}]"}
-    found = codes([checkup(n, opened if n == "a" else told) for n in IDS])
+    answers = lines(change={"c": lines()["c"].replace(" 3 connected", " 2 connected")})
+    opened = {**answers, "a": answers["a"] + f" [7->-{IDS['b']}]"}
+    symptoms = codes([checkup(n, opened if n == "a" else answers) for n in IDS])
 
-    assert found[SymptomCode.EQUAL_EPOCHS].text == "masters share the config epoch 2: 10.0.0.2:7000, 10.0.0.3:7000"
-    assert found[SymptomCode.OPEN_SLOTS].text == "slots open for migration: 7, on 10.0.0.1:7000"
+    assert symptoms[SymptomCode.EQUAL_EPOCHS].text == "masters share the config epoch 2: 10.0.0.2:7000, 10.0.0.3:7000"
+    assert symptoms[SymptomCode.OPEN_SLOTS].text == "slots open for migration: 7, on 10.0.0.1:7000"
 
 
 def test_masters_without_replica_and_one_host_for_all_are_told_once():
     """No replica at all: named once, not again as a shard on one host."""
-    told = {
+    answers = {
         name: line.replace("10.0.0.2", "10.0.0.1").replace("10.0.0.3", "10.0.0.1") for name, line in lines().items()
     }
-    alone = {name: line for name, line in told.items() if not name.startswith("r")}
-    found = codes([checkup(n, alone) for n in alone])
+    alone = {name: line for name, line in answers.items() if not name.startswith("r")}
+    symptoms = codes([checkup(n, alone) for n in alone])
 
-    assert "3 of 3 masters have no replica" in found[SymptomCode.NO_REPLICA].text
-    assert found[SymptomCode.LAYOUT].severity is Severity.NOTE
-    assert set(found) == {SymptomCode.NO_REPLICA, SymptomCode.LAYOUT}
+    assert "3 of 3 masters have no replica" in symptoms[SymptomCode.NO_REPLICA].text
+    assert symptoms[SymptomCode.LAYOUT].severity is Severity.NOTE
+    assert set(symptoms) == {SymptomCode.NO_REPLICA, SymptomCode.LAYOUT}
 
 
 def test_a_server_in_no_cluster_has_no_view_to_differ_from():

@@ -61,10 +61,10 @@ COMMANDS = st.lists(st.tuples(st.sampled_from(NAMES), st.lists(WORDS, max_size=9
 
 def test_what_a_small_log_writes_is_told_by_command_and_key():
     """Database, time, keys, slots and shares of the bytes; a share runs to the next key's word."""
-    found = walk_log(SMALL)
+    walk = walk_log(SMALL)
 
-    told = [(row.name, row.db, row.time_s, tuple(key.key for key in row.keys)) for row in found.commands]
-    assert told == [
+    rows = [(row.name, row.db, row.time_s, tuple(key.key for key in row.keys)) for row in walk.commands]
+    assert rows == [
         (b"select", 0, 1700000000, ()),
         (b"set", 0, 1700000000, (b"a",)),
         (b"mset", 0, 1700000000, (b"{t}x", b"{t}y")),
@@ -79,10 +79,10 @@ def test_what_a_small_log_writes_is_told_by_command_and_key():
         (b"set", 3, 1700000060, (b"nul\0\r\n*1\r\n$4\r\nPING\r\n",)),
         (b"function", 3, 1700000060, ()),
     ]
-    assert all(sum(key.share for key in row.keys) == row.size for row in found.commands if row.keys)
-    assert all(key.slot == key_slot(key.key) for row in found.commands for key in row.keys)
-    assert found.tail is not None
-    assert not found.tail.is_cut
+    assert all(sum(key.share for key in row.keys) == row.size for row in walk.commands if row.keys)
+    assert all(key.slot == key_slot(key.key) for row in walk.commands for key in row.keys)
+    assert walk.tail is not None
+    assert not walk.tail.is_cut
 
 
 def test_every_prefix_is_whole_or_cut_and_never_damaged():
@@ -93,14 +93,14 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged():
     assert multi < executed <= len(SMALL)
 
     for size in range(len(SMALL)):
-        found = walk_log(SMALL[:size])
+        walk = walk_log(SMALL[:size])
 
-        assert found.error is None
-        assert found.commands == [row for row in commands if row.offset + row.size <= size]
-        assert found.tail is not None
+        assert walk.error is None
+        assert walk.commands == [row for row in commands if row.offset + row.size <= size]
+        assert walk.tail is not None
         starts_inside = multi + len(encode("MULTI")) <= size < executed
-        assert found.tail.loaded_end == (multi if starts_inside else found.tail.valid_end)
-        assert found.tail.is_cut == (starts_inside or found.tail.valid_end != size)
+        assert walk.tail.loaded_end == (multi if starts_inside else walk.tail.valid_end)
+        assert walk.tail.is_cut == (starts_inside or walk.tail.valid_end != size)
 
 
 @pytest.mark.long
@@ -109,12 +109,12 @@ def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
     value = b"v" * 3_000_000
     log = log_of(("SET", "big", value), ("SET", "b", "2"), ("DEL", *[f"k{number:06d}" for number in range(100_000)]))
 
-    found = walk_log(log, rows=16)
+    walk = walk_log(log, rows=16)
     broken = walk_log(log.replace(value + b"\r\n", value + b"\r!"))
 
-    assert [row.size for row in found.commands[:2]] == [len(encode("SET", "big", value)), len(encode("SET", "b", "2"))]
-    assert sum(row.size for row in found.commands) == len(log)
-    assert len(found.commands[2].keys) == 100_000
+    assert [row.size for row in walk.commands[:2]] == [len(encode("SET", "big", value)), len(encode("SET", "b", "2"))]
+    assert sum(row.size for row in walk.commands) == len(log)
+    assert len(walk.commands[2].keys) == 100_000
     assert broken.error is not None
     assert broken.error.offset == log.index(value) + len(value)
 
@@ -123,7 +123,7 @@ def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
 @example(commands=[("ZUNIONSTORE", [b"d", b"2", b"a"])], piece=1 << 20, rows=3)
 @settings(max_examples=examples(150))
 def test_pieces_and_batches_of_any_size_change_nothing_of_any_commands(commands, piece, rows):
-    log = log_of(*[(name, *words) for name, words in commands])
+    log = log_of(*[(name, *arguments) for name, arguments in commands])
 
     assert walk_log(log, piece=piece, rows=rows).told() == walk_log(log).told()
 
@@ -134,9 +134,9 @@ def test_golden_logs_have_their_commands_keys_and_errors():
     wrong = []
     for number, (data, *expected) in enumerate(cases):
         commands, tail, error = walk_log(base64.b64decode(data)).told()
-        found = [repr([[tuple(row[:6]), [tuple(key) for key in row.keys]] for row in commands]), repr(tail), error]
-        if found != expected:
-            wrong.append((number, found, expected))
+        facts = [repr([[tuple(row[:6]), [tuple(key) for key in row.keys]] for row in commands]), repr(tail), error]
+        if facts != expected:
+            wrong.append((number, facts, expected))
 
     assert len(cases) == 600
     assert wrong[:1] == []
@@ -155,8 +155,8 @@ def test_mutations_end_in_commands_a_cut_or_an_error(count):
                 data[place] = chance.randrange(256)
             else:
                 del data[place : place + chance.randint(1, 9)]
-        found = walk_log(bytes(data))
+        walk = walk_log(bytes(data))
 
-        assert (found.tail is None) == (found.error is not None)
-        ends.add(found.tail is None)
+        assert (walk.tail is None) == (walk.error is not None)
+        ends.add(walk.tail is None)
     assert ends == {True, False}

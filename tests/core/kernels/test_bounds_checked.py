@@ -27,10 +27,10 @@ FUZZED = {
 def test_no_kernel_reads_beyond_its_arrays(part: str, tmp_path: Path) -> None:
     """In a process and a cache of its own: an index out of bounds is an IndexError there, which no test expects."""
     file, chosen = FUZZED[part]
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / file), "-k", chosen]
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / file), "-k", chosen]
     checked = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
 
-    ran = subprocess.run([sys.executable, *words], env=checked, capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, *command], env=checked, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout[-4000:]
     assert " passed" in ran.stdout

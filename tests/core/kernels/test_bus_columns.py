@@ -36,7 +36,7 @@ def expected(batch: BusBatch, row: int, first_id: int, ids: list[int]) -> dict[s
     kind = int(at.type)
     start = int(batch.messages.channel_end[row - 1]) if row else 0
     has_body = at.body_slots >= 0
-    told: dict[str, object] = {
+    columns_of: dict[str, object] = {
         "message_id": first_id + row, "ts_ns": origin.ts_ns, "from_opener": {0: True, 1: False, -1: None}[origin.direction],
         "source_ip": origin.source.ip, "target_ip": origin.target.ip, "type": type_name(kind), "type_number": kind,
         "light": bool(at.light), "port": None if at.light else int(at.port), "myip": batch.text(at.myip) or None,
@@ -45,15 +45,17 @@ def expected(batch: BusBatch, row: int, first_id: int, ids: list[int]) -> dict[s
         "channel": batch.channel_data[start : at.channel_end].tobytes() if kind in (4, 10) else None,
         "payload_bytes": int(at.payload_bytes) if kind in (4, 9, 10) else None,
     }  # fmt: skip
-    told |= {name: batch.node(at[name]) or None for name in ("sender", "receiver", "replicaof", "subject")}
-    told |= {
+    columns_of |= {name: batch.node(at[name]) or None for name in ("sender", "receiver", "replicaof", "subject")}
+    columns_of |= {
         name: Decimal(int(at[name])) if named else None for name in ("current_epoch", "config_epoch", "repl_offset")
     }
-    told |= {name: int(at[name]) if full else None for name in ("pport", "cport", "node_flags", "state", "mflags")}
+    columns_of |= {
+        name: int(at[name]) if full else None for name in ("pport", "cport", "node_flags", "state", "mflags")
+    }
     same = ("packet", "offset", "connection", "source_port", "target_port", "count", "extensions", "unknown_bytes")
-    told |= {name: int(at[name]) for name in same}
-    told["shard_id"] = shard_of(batch, row)
-    return told | {"captured_bytes": int(at.captured), "total_bytes": int(at.totlen), "version": int(at.ver)}
+    columns_of |= {name: int(at[name]) for name in same}
+    columns_of["shard_id"] = shard_of(batch, row)
+    return columns_of | {"captured_bytes": int(at.captured), "total_bytes": int(at.totlen), "version": int(at.ver)}
 
 
 def shard_of(batch: BusBatch, row: int) -> str | None:
@@ -78,10 +80,10 @@ def test_columns_equal_what_the_batch_says(file: bytes) -> None:
             batch, first_id=seen, bitmap_ids=ids, file="é", nodes=nodes.read(batch.nodes),
             texts=texts.read(batch.texts), addresses=addresses.read(batch.addresses),
         )  # fmt: skip
-        told = {name: column.to_pylist() for name, column in columns.items() if name != "ts"}
-        assert columns["ts"].cast("int64").to_pylist() == [ns // 1000 for ns in told["ts_ns"]]
+        lists = {name: column.to_pylist() for name, column in columns.items() if name != "ts"}
+        assert columns["ts"].cast("int64").to_pylist() == [ns // 1000 for ns in lists["ts_ns"]]
         for row in range(len(batch)):
-            assert {name: values[row] for name, values in told.items()} == expected(batch, row, seen, ids.tolist())
+            assert {name: values[row] for name, values in lists.items()} == expected(batch, row, seen, ids.tolist())
         seen += len(batch)
     assert seen >= 29
 
@@ -90,8 +92,8 @@ def test_a_table_that_began_anew_is_read_again() -> None:
     """Batches of JSON lines have tables of their own: the same values in another order are other texts."""
     table = TextTable()
     first, second = (
-        np.array([list(word.encode()) for word in words], np.uint8)
-        for words in (["ab", "ac", "ad"], ["ab", "ad", "ac", "ae"])
+        np.array([list(word.encode()) for word in names], np.uint8)
+        for names in (["ab", "ac", "ad"], ["ab", "ad", "ac", "ae"])
     )
 
     assert [table.read(first)[:], table.read(second)[:]] == [["ab", "ac", "ad"], ["ab", "ad", "ac", "ae"]]

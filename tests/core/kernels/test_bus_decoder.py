@@ -41,20 +41,20 @@ EVERY = b"".join(map(encode_message, every_kind()))
 
 def test_every_kind_of_message_has_the_same_columns() -> None:
     """R3 to R15, in one segment and in many."""
-    found = captured([pcap(conversation([EVERY], [EVERY]))])
+    capture = captured([pcap(conversation([EVERY], [EVERY]))])
 
-    assert b"".join(message.raw for message in found.messages) == 2 * EVERY
-    assert not found.rows
+    assert b"".join(message.raw for message in capture.messages) == 2 * EVERY
+    assert not capture.rows
 
 
 def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> None:
     """Rotation does not know of messages."""
     sent = conversation(pieces_of(EVERY, [1000] * 50))
 
-    found = captured([pcap(sent[:7])], [pcapng(sent[7:12])], [pcap(sent[12:], order=">", nanoseconds=True)])
+    capture = captured([pcap(sent[:7])], [pcapng(sent[7:12])], [pcap(sent[12:], order=">", nanoseconds=True)])
 
-    assert b"".join(message.raw for message in found.messages) == EVERY
-    assert not found.rows
+    assert b"".join(message.raw for message in capture.messages) == EVERY
+    assert not capture.rows
 
 
 def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
@@ -65,10 +65,10 @@ def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
     wild = replace(again[-1], seq=again[-1].seq + (1 << 30), payload=EVERY, ts_ns=again[-1].ts_ns + 5)
     sent = [*first, closing(first[-1]), refusal(first[0]), *again, wild, replace(wild, seq=3), *other]
 
-    found = captured([pcap(sent)])
+    capture = captured([pcap(sent)])
 
-    assert len(found.messages) > 30
-    assert {type(row).__name__ for row in found.rows} == {"CapturedGap", "CapturedUnknown"}
+    assert len(capture.messages) > 30
+    assert {type(row).__name__ for row in capture.rows} == {"CapturedGap", "CapturedUnknown"}
 
 
 def test_more_connections_than_the_bound_are_given_up_alike() -> None:
@@ -78,9 +78,9 @@ def test_more_connections_than_the_bound_are_given_up_alike() -> None:
         client = ("10.0.0.1", 40000 + number % 17)
         sent += conversation([EVERY[: 2000 + 50 * number]], [EVERY], client=client, isn=number * 7)
 
-    found = captured([pcap(sent)], streams_max=8)
+    capture = captured([pcap(sent)], streams_max=8)
 
-    assert len(found.messages) > 500
+    assert len(capture.messages) > 500
 
 
 @pytest.mark.long
@@ -91,10 +91,10 @@ def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(decoder, "PACKETS_PER_CHUNK", 20)
     sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
 
-    found = captured([pcap(sent)])
+    capture = captured([pcap(sent)])
 
-    assert sum(message.raw in EVERY for message in found.messages) == 9 * len(every_kind())
-    assert [message.sender for message in found.messages if message.raw not in EVERY] == [
+    assert sum(message.raw in EVERY for message in capture.messages) == 9 * len(every_kind())
+    assert [message.sender for message in capture.messages if message.raw not in EVERY] == [
         f"{i:040d}" for i in range(60)
     ]
 
@@ -105,15 +105,15 @@ def test_a_big_message_and_many_gossip_entries_fit() -> None:
     big = encode_message(gossip_message(0, entries=65535))
     made = encode_message(gossip_message(1, entries=900))
 
-    found = captured([pcap(conversation(pieces_of(big + made, [60000] * 200)))])
+    capture = captured([pcap(conversation(pieces_of(big + made, [60000] * 200)))])
 
-    assert [message.raw for message in found.messages] == [big, made]
-    assert not found.rows
+    assert [message.raw for message in capture.messages] == [big, made]
+    assert not capture.rows
 
 
 def test_packets_without_tcp_are_counted_by_reason() -> None:
     """Nothing is passed over in silence."""
-    file = pcap([replace(one, cut=cut) for one, cut in zip(conversation([EVERY]), (0, 15, 30, 45), strict=False)])
+    file = pcap([replace(event, cut=cut) for event, cut in zip(conversation([EVERY]), (0, 15, 30, 45), strict=False)])
 
     rows = captured([file]).rows
 
@@ -139,26 +139,26 @@ def captures(draw: st.DrawFn) -> bytes:
             break
         at = draw(st.integers(0, len(sent) - 1))
         what = draw(st.sampled_from(["swap", "repeat", "lose", "overlap", "cut", "late", "fin", "back"]))
-        one = sent[at]
+        packet = sent[at]
         if what == "swap":
             sent.insert(draw(st.integers(0, len(sent) - 1)), sent.pop(at))
         elif what == "repeat":
-            sent.insert(draw(st.integers(at, len(sent))), one)
+            sent.insert(draw(st.integers(at, len(sent))), packet)
         elif what == "lose":
             sent.pop(at)
         elif what == "overlap":
-            longer = replace(one, payload=one.payload + (sent[at + 1].payload if at + 1 < len(sent) else b"?"))
+            longer = replace(packet, payload=packet.payload + (sent[at + 1].payload if at + 1 < len(sent) else b"?"))
             sent.insert(at, longer)
         elif what == "cut":
-            sent[at] = replace(one, cut=draw(st.sampled_from([1, 20, 600, 2400])) % (len(one.payload) + 1))
+            sent[at] = replace(packet, cut=draw(st.sampled_from([1, 20, 600, 2400])) % (len(packet.payload) + 1))
         elif what == "late":
             sent = sent[at:]
         elif what == "fin":
-            sent.insert(at + 1, closing(one))
+            sent.insert(at + 1, closing(packet))
         else:
-            sent[at] = replace(one, ts_ns=one.ts_ns - draw(st.sampled_from([10**6, 10**10])))
+            sent[at] = replace(packet, ts_ns=packet.ts_ns - draw(st.sampled_from([10**6, 10**10])))
     step = draw(st.sampled_from([0, 10**6, 10**9]))
-    return pcap([replace(one, ts_ns=one.ts_ns + i * step) for i, one in enumerate(sent)])
+    return pcap([replace(packet, ts_ns=packet.ts_ns + i * step) for i, packet in enumerate(sent)])
 
 
 @settings(max_examples=examples(150))
@@ -177,23 +177,23 @@ def test_a_capture_that_lost_packets_has_gaps_and_fewer_messages(share: float) -
     recorded = packets_of(DATA / "bus-redis-7.0" / "bus.pcap.gz")[200:1400]
     whole = captured([as_pcap(recorded)])
 
-    found = captured([as_pcap(with_loss(recorded, share, 7))])
+    capture = captured([as_pcap(with_loss(recorded, share, 7))])
 
     sent = {message.raw for message in whole.messages}
-    assert found.rows
-    assert all(message.raw in sent for message in found.messages if message.is_whole)
-    assert len(found.messages) < len(whole.messages)
+    assert capture.rows
+    assert all(message.raw in sent for message in capture.messages if message.is_whole)
+    assert len(capture.messages) < len(whole.messages)
 
 
 def arrivals(*sent: Sent) -> list[tuple[int, int, int]]:
     """What shows that bytes have not arrived, or have: mark, time and since when, in ms."""
     reader = BusDecoder()
     batches = [*decoded(reader, [pcap(sent)]), reader.finish()]
-    found = [row for batch in batches for row in batch.events if row["tcp_flags"] in (UNREAD, READ)]
-    times = [(int(row["ts_ns"]) - START_NS, int(row["since_ns"]) - START_NS) for row in found]
+    rows = [row for batch in batches for row in batch.events if row["tcp_flags"] in (UNREAD, READ)]
+    times = [(int(row["ts_ns"]) - START_NS, int(row["since_ns"]) - START_NS) for row in rows]
     return [
         (int(row["tcp_flags"]), at // 1_000_000, since // 1_000_000)
-        for row, (at, since) in zip(found, times, strict=True)
+        for row, (at, since) in zip(rows, times, strict=True)
     ]
 
 
@@ -205,7 +205,7 @@ def test_bytes_that_are_sent_again_have_not_arrived_until_they_are_acknowledged(
     end = data.seq + len(data.payload)
     ack = Sent(SERVER, CLIENT, 6001, ACK, ack=end, ts_ns=START_NS + 900_000_000)
 
-    assert [found[:2] for found in arrivals(*made, again, ack)] == [(UNREAD, 208), (READ, 900)]
+    assert [arrival[:2] for arrival in arrivals(*made, again, ack)] == [(UNREAD, 208), (READ, 900)]
     assert arrivals(*made, again)[0][2] == 3
 
 
@@ -222,6 +222,6 @@ def test_bytes_that_a_reset_without_acknowledgement_answers_have_not_arrived() -
     reset = Sent(SERVER, CLIENT, 6001, RST, ts_ns=START_NS + 5_000_000)
     ack = Sent(SERVER, CLIENT, 6001, ACK, ack=made[-1].seq + len(made[-1].payload), ts_ns=START_NS + 4_000_000)
 
-    assert [found[:2] for found in arrivals(*made, reset)] == [(UNREAD, 5)]
+    assert [arrival[:2] for arrival in arrivals(*made, reset)] == [(UNREAD, 5)]
     assert not arrivals(*made, replace(reset, flags=RST | ACK, ack=made[-1].seq))
     assert not arrivals(*made, ack, reset)

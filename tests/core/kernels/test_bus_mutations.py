@@ -84,7 +84,7 @@ def decode(file: bytes) -> tuple[int, int, int, list[Row]]:
     """
     decoder = BusDecoder()
     nodes, texts, addresses = TextTable(), TextTable(), TextTable(address_of)
-    told, lacking, messages = 0, 0, 0
+    columns, lacking, messages = 0, 0, 0
     rows: list[Row] = []
     for batch in [*decoded(decoder, [file]), decoder.finish()]:
         names = nodes.read(batch.nodes), texts.read(batch.texts)
@@ -96,12 +96,12 @@ def decode(file: bytes) -> tuple[int, int, int, list[Row]]:
         columns |= gossip_columns(batch, first_id=0, nodes=names[0], texts=names[1])
         for column in columns.values():
             column.validate(full=True)
-        told += int(batch.messages.captured.sum())
+        columns += int(batch.messages.captured.sum())
         lacking += int((batch.messages.totlen - batch.messages.captured).sum())
-        told += sum(row.count for row in batch.rows if isinstance(row, CapturedUnknown))
+        columns += sum(row.count for row in batch.rows if isinstance(row, CapturedUnknown))
         messages += len(batch)
         rows += batch.rows
-    return told + decoder.repeated_bytes, lacking, messages, rows
+    return columns + decoder.repeated_bytes, lacking, messages, rows
 
 
 def expected(file: bytes) -> tuple[int, int, int, int]:
@@ -124,10 +124,10 @@ def expected(file: bytes) -> tuple[int, int, int, int]:
 def check(file: bytes) -> int:
     """Decode within the bounds, account for every byte, return the number of messages."""
     with cpu_bound():
-        told, lacking, messages, rows = decode(file)
+        columns, lacking, messages, rows = decode(file)
     payload, cut, skipped, lost = expected(file)
-    assert told <= payload + cut  # what came again may have been cut
-    assert payload <= told + lacking  # behind a hole in it, a message has bytes that only count as lacking
+    assert columns <= payload + cut  # what came again may have been cut
+    assert payload <= columns + lacking  # behind a hole in it, a message has bytes that only count as lacking
     assert sum(row.captured_bytes for row in rows if isinstance(row, SkippedPackets)) == skipped
     assert sum(row.skipped_bytes or 0 for row in rows if isinstance(row, CaptureProblem)) == lost
     return messages
@@ -214,8 +214,8 @@ def test_a_capture_that_ends_at_any_byte_is_told_of_to_the_last_one(first: Messa
     raw = encode_message(first)
     tiny = pcap(conversation([raw[:12], raw[12:18], raw[18:] + encode_message(second)]))
 
-    found = [check(tiny[:end]) for end in range(len(tiny) + 1)]
+    checks = [check(tiny[:end]) for end in range(len(tiny) + 1)]
 
-    assert found == sorted(found)
-    assert found[-1] == 2
-    assert {0, 1} <= set(found)
+    assert checks == sorted(checks)
+    assert checks[-1] == 2
+    assert {0, 1} <= set(checks)

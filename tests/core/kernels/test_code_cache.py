@@ -58,15 +58,15 @@ def clone(folder: Path) -> Path:
 def start(code: Path, cache: Path, *number: str) -> subprocess.Popen[str]:
     """Start a process that calls the outer kernel of the package under *code*."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""}
-    words = [sys.executable, "-c", PROGRAM, str(code), *number]
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", PROGRAM, str(code), *number]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run(code: Path, cache: Path, *number: str) -> tuple[float, int]:
     """Return what the outer kernel answers, and how many of its signatures were found compiled."""
-    said, complaint = start(code, cache, *number).communicate()
+    output, complaint = start(code, cache, *number).communicate()
     assert complaint == ""
-    answer, hits = said.split()
+    answer, hits = output.split()
     return float(answer), int(hits)
 
 

@@ -57,9 +57,9 @@ def test_patterns_are_those_of_keys(pattern, names):
 def test_patterns_agree_with_those_of_file_names(pattern, names):
     """Where both mean the same."""
     batch = named(names)
-    found = [batch.key(row) for row in key_filter(match=[pattern]).rows(batch, None)]
+    keys = [batch.key(row) for row in key_filter(match=[pattern]).rows(batch, None)]
 
-    assert found == [name for name in names if fnmatch.fnmatchcase(name.decode(), pattern)]
+    assert keys == [name for name in names if fnmatch.fnmatchcase(name.decode(), pattern)]
 
 
 def test_conditions_of_one_option_are_joined_by_or_those_of_several_by_and():

@@ -51,9 +51,9 @@ def test_the_batch_equals_the_plain_function_and_an_independent_crc(keys: list[b
 )
 def test_every_layout_of_a_column_gives_the_same_slots(kind: pa.DataType) -> None:
     """Also slices, whose offsets do not begin at 0, and chunks."""
-    words = [f"user:{{{number % 7}}}:ä{number}" for number in range(50)] + ["", "short"]
-    expected = [key_slot(word.encode()) for word in words]
-    column = pa.array(words, pa.string()).cast(kind)
+    keys = [f"user:{{{number % 7}}}:ä{number}" for number in range(50)] + ["", "short"]
+    expected = [key_slot(word.encode()) for word in keys]
+    column = pa.array(keys, pa.string()).cast(kind)
 
     assert key_slots(column).tolist() == expected
     assert key_slots(column[3:40]).tolist() == expected[3:40]

@@ -62,6 +62,6 @@ def test_sizes_fall_into_ranges_of_powers_of_two(keys):
 
     sizes = [size for _, size, _ in keys if size >= 0]
     expected = Counter(size.bit_length() for size in sizes)
-    found = tally.ranges[0].sum(axis=0)
-    assert {bits: int(count) for bits, count in enumerate(found[:, 0]) if count} == dict(expected)
-    assert found[:, 1].sum() == sum(sizes)
+    counts = tally.ranges[0].sum(axis=0)
+    assert {bits: int(count) for bits, count in enumerate(counts[:, 0]) if count} == dict(expected)
+    assert counts[:, 1].sum() == sum(sizes)

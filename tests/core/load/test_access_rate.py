@@ -14,16 +14,16 @@ def test_the_rates_of_many_keys_are_told_in_the_mean(rate_per_min, within):
     """A counter is read above where it stays even: that rate itself was told, three times what keys have that are used twice a minute."""
     rates = accesses_per_s(LfuSettings())
     assert rates is not None
-    chance, counter, touched, at, told = random.Random(8), 10, 0, 0.0, 0.0
+    chance, counter, touched, at, mean = random.Random(8), 10, 0, 0.0, 0.0
     for _ in range(60_000):
         at += chance.expovariate(rate_per_min)
         counter = max(counter - int(at) + touched, 0)
         touched = int(at)
-        told += rates[counter] * 60 / 60_000 if counter > NEW_KEY_COUNTER else 0
+        mean += rates[counter] * 60 / 60_000 if counter > NEW_KEY_COUNTER else 0
         if chance.random() < 1 / (max(counter - NEW_KEY_COUNTER, 0) * 10 + 1):
             counter += 1
 
-    assert told == pytest.approx(rate_per_min, rel=within)
+    assert mean == pytest.approx(rate_per_min, rel=within)
 
 
 def test_counters_up_to_that_of_a_new_key_tell_one_rate_and_higher_ones_more():

@@ -41,10 +41,13 @@ def test_the_mean_of_all_possible_samples_is_the_truth(keys, count):
     """Every sequence of draws is as likely as any other: the mean of their estimates is the total, that of their variances the variance."""
     space = [Draw(prefix + b"%d" % at, size) for at, (prefix, size) in enumerate(keys)]
     samples = list(itertools.product(space, repeat=count))
-    found = [estimate_groups([part_of(len(space), sample)], group) for sample in samples]
-    totals = [one[b"a:"].memory_bytes.value if b"a:" in one else 0.0 for one in found]
-    counts = [one[b"a:"].keys.value if b"a:" in one else 0.0 for one in found]
-    variances = [(one[b"a:"].memory_bytes.error / STANDARD_ERRORS) ** 2 if b"a:" in one else 0.0 for one in found]
+    estimates = [estimate_groups([part_of(len(space), sample)], group) for sample in samples]
+    totals = [estimate[b"a:"].memory_bytes.value if b"a:" in estimate else 0.0 for estimate in estimates]
+    counts = [estimate[b"a:"].keys.value if b"a:" in estimate else 0.0 for estimate in estimates]
+    variances = [
+        (estimate[b"a:"].memory_bytes.error / STANDARD_ERRORS) ** 2 if b"a:" in estimate else 0.0
+        for estimate in estimates
+    ]
     truth = sum(size for prefix, size in keys if prefix == b"a:")
 
     assert sum(totals) / len(samples) == pytest.approx(truth)
@@ -66,8 +69,8 @@ def test_ranges_hold_the_truth_as_often_as_they_say(spread):
     hits = 0
     for _ in range(400):
         parts = [part_of(len(space), chance.choices(space, k=300)) for space in spaces]
-        found = estimate_all(parts).memory_bytes
-        hits += abs(found.value - truth) <= found.error
+        estimate = estimate_all(parts).memory_bytes
+        hits += abs(estimate.value - truth) <= estimate.error
 
     assert 0.91 * 400 <= hits <= 0.985 * 400
 
@@ -81,13 +84,13 @@ def test_a_range_that_holds_the_truth_less_often_says_that_it_is_skewed(spread):
         for at in range(20_000)
     ]
     truth = sum(draw.memory_bytes for draw in space if draw.key[:2] == b"a:")
-    found = [
+    estimates = [
         estimate_groups([part_of(len(space), chance.choices(space, k=1000))], group)[b"a:"].memory_bytes
         for _ in range(200)
     ]
 
-    missed = [abs(one.value - truth) > one.error for one in found]
-    silently = [miss and not one.skewed for miss, one in zip(missed, found, strict=True)]
+    missed = [abs(estimate.value - truth) > estimate.error for estimate in estimates]
+    silently = [miss and not estimate.skewed for miss, estimate in zip(missed, estimates, strict=True)]
     assert sum(missed) > 0.05 * 200
     assert sum(silently) <= 0.05 * 200
 
@@ -96,13 +99,13 @@ def test_even_sizes_are_not_called_skewed_however_few_were_drawn():
     """Ten draws of a group are few, yet alike: its range holds the truth as often as it says."""
     chance = random.Random(3)
     space = [Draw(b"a:" if at % 50 == 0 else b"b:", chance.randint(60, 400)) for at in range(5000)]
-    found = [
-        one
+    estimates = [
+        estimate
         for _ in range(50)
-        for one in estimate_groups([part_of(len(space), chance.choices(space, k=500))], group).values()
+        for estimate in estimate_groups([part_of(len(space), chance.choices(space, k=500))], group).values()
     ]
 
-    assert not any(one.keys.skewed or one.memory_bytes.skewed for one in found)
+    assert not any(estimate.keys.skewed or estimate.memory_bytes.skewed for estimate in estimates)
 
 
 def test_keys_that_were_all_measured_have_no_error():
@@ -116,10 +119,10 @@ def test_keys_that_were_all_measured_have_no_error():
 
 def test_one_draw_has_an_error_beyond_its_own_estimate():
     """A single key says nothing of how others differ."""
-    found = estimate_all([part_of(1000, [Draw(b"a", 50)])])
+    estimate = estimate_all([part_of(1000, [Draw(b"a", 50)])])
 
-    assert found.memory_bytes.value == 50_000
-    assert found.memory_bytes.error >= 50_000
+    assert estimate.memory_bytes.value == 50_000
+    assert estimate.memory_bytes.error >= 50_000
 
 
 def test_nothing_drawn_is_nothing_estimated():

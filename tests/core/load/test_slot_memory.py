@@ -22,10 +22,10 @@ TAGS = [b"{%d}" % number for number in range(50)]
 
 
 def keys_by_slot(keys):
-    found = {}
+    keys = {}
     for key in keys:
-        found[key_slot(key)] = found.get(key_slot(key), 0) + 1
-    return found
+        keys[key_slot(key)] = keys.get(key_slot(key), 0) + 1
+    return keys
 
 
 def drawn(sizes, count, seed=1):
@@ -38,11 +38,13 @@ def test_keys_that_were_all_measured_are_summed():
     sizes = {TAGS[n % 5] + b"%d" % n: 100 + n for n in range(40)}
     part = Part("a", "a", 40, [Draw(key, size) for key, size in sizes.items()], whole=True)
 
-    found = estimate_slot_memory([part], keys_by_slot(sizes))
+    estimate = estimate_slot_memory([part], keys_by_slot(sizes))
 
-    assert found.total == sum(sizes.values())
-    assert found.error == 0
-    assert found.bytes_by_slot[key_slot(TAGS[0])] == sum(size for key, size in sizes.items() if key.startswith(TAGS[0]))
+    assert estimate.total == sum(sizes.values())
+    assert estimate.error == 0
+    assert estimate.bytes_by_slot[key_slot(TAGS[0])] == sum(
+        size for key, size in sizes.items() if key.startswith(TAGS[0])
+    )
 
 
 @pytest.mark.long
@@ -51,16 +53,16 @@ def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
     chance = random.Random(3)
     alike = {tag + b"%d" % n: chance.randrange(50, 150) for tag in TAGS for n in range(100)}
     apart = {key: size * 10 if key.startswith(TAGS[0]) else size for key, size in alike.items()}
-    one, other = key_slot(TAGS[0]), key_slot(TAGS[1])
+    alike, other = key_slot(TAGS[0]), key_slot(TAGS[1])
 
     for sizes in (alike, apart):
-        found = estimate_slot_memory([Part("a", "a", 5000, drawn(sizes, 1000))], keys_by_slot(sizes))
+        estimate = estimate_slot_memory([Part("a", "a", 5000, drawn(sizes, 1000))], keys_by_slot(sizes))
         truth = {
             slot: sum(size for key, size in sizes.items() if key_slot(key) == slot) for slot in keys_by_slot(sizes)
         }
-        assert abs(found.total / sum(sizes.values()) - 1) <= 1.5 * found.error
-        assert abs(found.bytes_by_slot[one] / truth[one] - 1) < 0.15
-        assert abs(found.bytes_by_slot[other] / truth[other] - 1) < 0.15
+        assert abs(estimate.total / sum(sizes.values()) - 1) <= 1.5 * estimate.error
+        assert abs(estimate.bytes_by_slot[alike] / truth[alike] - 1) < 0.15
+        assert abs(estimate.bytes_by_slot[other] / truth[other] - 1) < 0.15
 
 
 def test_one_huge_key_is_counted_once():
@@ -69,10 +71,10 @@ def test_one_huge_key_is_counted_once():
     huge = TAGS[0] + b"0"
     draws = [*drawn(sizes, 99), Draw(huge, 1_000_000)]
 
-    found = estimate_slot_memory([Part("a", "a", 1000, draws)], keys_by_slot(sizes))
+    estimate = estimate_slot_memory([Part("a", "a", 1000, draws)], keys_by_slot(sizes))
 
-    assert found.bytes_by_slot[key_slot(huge)] == 1_000_000 + 19 * 100
-    assert found.bytes_by_slot[key_slot(TAGS[1])] == 2000
+    assert estimate.bytes_by_slot[key_slot(huge)] == 1_000_000 + 19 * 100
+    assert estimate.bytes_by_slot[key_slot(TAGS[1])] == 2000
 
 
 def test_without_a_draw_nothing_is_known():
@@ -84,24 +86,24 @@ def test_the_parts_of_a_slot_are_its_tags_and_keys_the_heaviest_first():
     keys = [Draw(b"{a}:%d" % n, 100) for n in range(9)] + [Draw(b"{a}:big", 5000), Draw(b"{b}:1", 70)]
     slot = key_slot(b"{a}")
 
-    found = parts_of_slots([Part("m", "m", len(keys), keys, whole=True)], {slot})
+    parts = parts_of_slots([Part("m", "m", len(keys), keys, whole=True)], {slot})
 
-    assert found[slot][:3] == [
+    assert parts[slot][:3] == [
         SlotPart(b"a", None, 10, 5900),
         SlotPart(b"a", b"{a}:big", 1, 5000),
         SlotPart(b"a", b"{a}:0", 1, 100),
     ]
-    assert list(found) == [slot]
+    assert list(parts) == [slot]
 
 
 def test_masters_get_the_shares_that_their_servers_tell():
     """The sum of all stays; small or contradicting figures change nothing."""
-    one, two = SlotMemory({1: 600, 2: 400}, 0.1, 5, 50), SlotMemory({3: 1000}, 0.1, 5, 50)
+    share, two = SlotMemory({1: 600, 2: 400}, 0.1, 5, 50), SlotMemory({3: 1000}, 0.1, 5, 50)
     big = DATASET_BYTES_MIN
 
-    fitted = fit_shares([one, two], [big * 11, big * 9])
+    fitted = fit_shares([share, two], [big * 11, big * 9])
 
     assert fitted is not None
     assert [master.bytes_by_slot for master in fitted] == [{1: 660, 2: 440}, {3: 900}]
-    assert fit_shares([one, two], [big - 1, big * 9]) is None
-    assert fit_shares([one, two], [big, big * 9]) is None
+    assert fit_shares([share, two], [big - 1, big * 9]) is None
+    assert fit_shares([share, two], [big, big * 9]) is None

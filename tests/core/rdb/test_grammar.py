@@ -51,7 +51,7 @@ def test_every_type_has_a_golden_value_that_the_skim_and_the_plain_reader_tell_a
     rows, _, error = skim_all(build.rdb(build.select(0), templates, build.key("k", number, value), magic=magic))
 
     assert error is None
-    assert [(found[4], found[5], found[6]) for found in rows] == [(kind, encoding, elements)]
+    assert [(read_value[4], read_value[5], read_value[6]) for read_value in rows] == [(kind, encoding, elements)]
     assert kind == KEY_TYPES[row.key_type]
     assert encoding in (ENCODINGS[row.encoding], "int", "embstr", "raw", "listpack")
 

@@ -19,27 +19,27 @@ DUMPS = sorted(path.relative_to(DATA) for place in ("*/*.rdb", "*/*/*.rdb") for 
 def test_every_key_is_what_its_server_said(dump: Path):
     path = DATA / dump
     rows, skimmer, error = skim_all(path.read_bytes())
-    told = {}
+    records = {}
     with gzip.open(path.with_name(f"keys-{path.stem}.jsonl.gz"), "rt") as lines:
         for line in lines:
-            said = json.loads(line)
-            told[said["db"], base64.b64decode(said["key"])] = said
+            record = json.loads(line)
+            records[record["db"], base64.b64decode(record["key"])] = record
 
     assert error is None
     assert skimmer.crc_ok
-    assert {(db, key) for db, key, *_ in rows} == set(told)
+    assert {(db, key) for db, key, *_ in rows} == set(records)
     for db, key, slot, _, kind, encoding, elements, _, expire, idle, freq, *_ in rows:
-        said = told[db, key]
+        record = records[db, key]
         assert (slot, kind, encoding, elements, expire) == (
-            said["slot"],
-            said["type"],
-            said["encoding"],
-            said["count"],
-            said["pexpiretime"],
+            record["slot"],
+            record["type"],
+            record["encoding"],
+            record["count"],
+            record["pexpiretime"],
         )
-        if "idle" in said:
-            assert 0 <= idle - said["idle"] <= 5
-        assert freq == said.get("freq", -1)
+        if "idle" in record:
+            assert 0 <= idle - record["idle"] <= 5
+        assert freq == record.get("freq", -1)
 
 
 def test_there_are_recorded_dumps_of_both_servers():

@@ -103,9 +103,9 @@ def test_golden_files_have_their_rows_facts_and_errors():
     cases = golden_cases()
     for number, (data, check_crc, memory, expected) in enumerate(cases):
         settings_ = None if memory is None else MemorySettings(*memory)
-        found = story(base64.b64decode(data), check_crc=check_crc, memory=settings_)
-        if found != expected:
-            wrong.append((number, found, expected))
+        skimmed = story(base64.b64decode(data), check_crc=check_crc, memory=settings_)
+        if skimmed != expected:
+            wrong.append((number, skimmed, expected))
 
     assert len(cases) > 2000
     assert wrong[:1] == []
@@ -201,18 +201,18 @@ def test_mutations_never_pass_unnoticed(count):
 def test_ranges_add_up_to_the_file():
     whole, skimmer, _ = skim_all(FILE)
     for cut in (whole[10][11], whole[-1][11]):
-        first, one, _ = skim_all(FILE, [100], end=cut)
-        second, two, error = skim_all(FILE, [100], start=cut, head=one.head)
+        first, whole, _ = skim_all(FILE, [100], end=cut)
+        second, two, error = skim_all(FILE, [100], start=cut, head=whole.head)
 
         assert error is None
         assert first + second == whole
-        assert rdb_skim_crc(one, two, cut) == skimmer.stored_crc
+        assert rdb_skim_crc(whole, two, cut) == skimmer.stored_crc
 
 
-def rdb_skim_crc(one: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
+def rdb_skim_crc(skimmer: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
     from cluster_core.rdb.crc64 import combine_crc64
 
-    return combine_crc64(one.crc, two.crc, two.position - cut)
+    return combine_crc64(skimmer.crc, two.crc, two.position - cut)
 
 
 def test_a_range_that_ends_inside_a_record_is_refused():

@@ -175,7 +175,7 @@ def test_doubles_have_few_digits_and_read_back(value):
     if math.isnan(value):
         assert text == "nan"
         return
-    digits = [one.lstrip("-").partition("e")[0].replace(".", "").strip("0") for one in (text, repr(value))]
+    digits = [digits.lstrip("-").partition("e")[0].replace(".", "").strip("0") for digits in (text, repr(value))]
 
     assert float(text) == value
     assert math.copysign(1, float(text)) == math.copysign(1, value)

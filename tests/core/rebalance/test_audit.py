@@ -94,9 +94,9 @@ def test_open_slots_break_the_promise() -> None:
 def test_keys_that_the_former_owner_still_holds_are_told() -> None:
     """COUNTKEYSINSLOT there must be 0."""
     assert audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 0}).kept is True
-    found = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 5})
-    assert (found.kept, found.measured) == (False, 5)
-    assert found.detail == "a:6379 (a) holds 5 keys of slots 2"
+    audit = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 5})
+    assert (audit.kept, audit.measured) == (False, 5)
+    assert audit.detail == "a:6379 (a) holds 5 keys of slots 2"
 
 
 # -- loads -------------------------------------------------------------------------------------------------------------
@@ -109,30 +109,30 @@ def load(**loads: float) -> Measured:
 
 def test_a_load_within_the_limit_keeps_the_promise() -> None:
     """Promised is what was announced, allowed the limit with some slack."""
-    found = audit_load(stored(), load(a=26, b=22))
+    audit = audit_load(stored(), load(a=26, b=22))
     reach = stored().plan.reach[0]
 
-    assert found.kept is True
-    assert found.promised == float(reach.after)
-    assert found.measured == pytest.approx(26 / 24)
-    assert found.allowed == pytest.approx(float(reach.limit) + SLACK)
+    assert audit.kept is True
+    assert audit.promised == float(reach.after)
+    assert audit.measured == pytest.approx(26 / 24)
+    assert audit.allowed == pytest.approx(float(reach.limit) + SLACK)
 
 
 def test_a_load_over_the_limit_breaks_it_and_names_the_master() -> None:
     """By a little more than the slack."""
-    found = audit_load(stored(), load(a=1.21 * 24, b=0.79 * 24))
+    audit = audit_load(stored(), load(a=1.21 * 24, b=0.79 * 24))
 
-    assert found.kept is False
-    assert "heaviest is a:6379 (a)" in found.detail
+    assert audit.kept is False
+    assert "heaviest is a:6379 (a)" in audit.detail
 
 
 def test_a_promise_is_unknown_where_the_error_reaches_across_what_is_allowed() -> None:
     """Neither kept nor broken: 1.21 of 1.205 that are allowed, and 1.19; a smaller error tells."""
     over, under = load(a=1.21 * 24, b=0.79 * 24), load(a=1.19 * 24, b=0.81 * 24)
-    unknown = [audit_load(stored(), replace(one, errors={"a": 1.0})) for one in (over, under)]
+    unknown = [audit_load(stored(), replace(promise, errors={"a": 1.0})) for promise in (over, under)]
 
-    assert [(one.kept, one.is_unknown) for one in unknown] == [(None, True)] * 2
-    assert all(one.detail.startswith("unknown: 1.205× are allowed") for one in unknown)
+    assert [(promise.kept, promise.is_unknown) for promise in unknown] == [(None, True)] * 2
+    assert all(promise.detail.startswith("unknown: 1.205× are allowed") for promise in unknown)
     assert unknown[0].error == pytest.approx(1.96 / 24)
     assert audit_load(stored(), replace(over, errors={"a": 0.05})).kept is False
     assert audit_load(stored(), replace(under, errors={"a": 0.05})).kept is True
@@ -148,10 +148,10 @@ def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
     """As in the plan: an excluded master's load is nobody's to share, a drained one's is everybody's."""
     masters = [Master("a", weight=3), Master("b"), Master("x", excluded=True), Master("d", drained=True)]
     other = replace(stored(), problem=replace(stored().problem, masters=masters))
-    found, heaviest, _ = heaviest_share(other, load(a=60, b=30, x=1000, d=10))
+    audit, heaviest, _ = heaviest_share(other, load(a=60, b=30, x=1000, d=10))
 
     assert heaviest == "b"
-    assert found == pytest.approx(30 / 25)
+    assert audit == pytest.approx(30 / 25)
 
 
 def test_a_plan_is_kept_unless_something_is_broken() -> None:

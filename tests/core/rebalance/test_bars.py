@@ -42,12 +42,12 @@ RANGES = {"Zipf 1.0, 6 masters": 1.45}
 """There the budget of 5 % above a lower bound is fewer bytes, which take more ranges."""
 
 
-def keeps_limits(asked: Problem, found: Plan) -> bool:
+def keeps_limits(asked: Problem, plan: Plan) -> bool:
     """Whether the heaviest master of each resource is within its limit, by sums of our own."""
     index = {master.id: n for n, master in enumerate(asked.masters)}
-    at = np.array([index[name] for name in found.owners_after])
+    at = np.array([index[name] for name in plan.owners_after])
     weights = np.array([0.0 if m.drained else float(m.weight) for m in asked.masters])
-    for reach, load in zip(found.reach, asked.loads.values(), strict=True):
+    for reach, load in zip(plan.reach, asked.loads.values(), strict=True):
         held = np.bincount(at, load, len(index))
         if (held > float(reach.limit) * sum(load) * weights / weights.sum() + 1).any():
             return False
@@ -60,15 +60,15 @@ def keeps_limits(asked: Problem, found: Plan) -> bool:
 def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
     """Bytes, ranges and the bound are those of the planner before, but for a few per cent (`BOUNDS`)."""
     asked = ORDINARY[case](seed)
-    found = make_plan(asked)
+    plan = make_plan(asked)
     moved, bound, ranges, _ = TABLE[case][str(seed)]
 
-    assert found.verdict is PlanVerdict.MOVE
-    assert check_plan(asked, found) == []
-    assert keeps_limits(asked, found)
-    assert found.moved <= (1.05 if case == "Zipf 1.0, 6 masters" else 1.03) * moved
-    assert found.bound >= BOUNDS.get(case, 0.985) * bound
-    assert found.ranges_after <= RANGES.get(case, 1.15) * ranges + 2
+    assert plan.verdict is PlanVerdict.MOVE
+    assert check_plan(asked, plan) == []
+    assert keeps_limits(asked, plan)
+    assert plan.moved <= (1.05 if case == "Zipf 1.0, 6 masters" else 1.03) * moved
+    assert plan.bound >= BOUNDS.get(case, 0.985) * bound
+    assert plan.ranges_after <= RANGES.get(case, 1.15) * ranges + 2
 
 
 @pytest.mark.slow
@@ -77,11 +77,11 @@ def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
 def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are_missed(case: str, seed: int) -> None:
     """Where some dozens of slots are a good part of a master each."""
     asked = EXTREME[case](seed)
-    found = make_plan(asked)
+    plan = make_plan(asked)
 
-    assert check_plan(asked, found) == []
-    assert (found.verdict is PlanVerdict.MOVE) == keeps_limits(asked, found)
-    assert found.moved <= BYTES[case] * TABLE[case][str(seed)][0]
+    assert check_plan(asked, plan) == []
+    assert (plan.verdict is PlanVerdict.MOVE) == keeps_limits(asked, plan)
+    assert plan.moved <= BYTES[case] * TABLE[case][str(seed)][0]
 
 
 @pytest.mark.slow
@@ -96,11 +96,11 @@ def test_smaller_capacities_of_some_masters_leave_few_ranges(parts: tuple[float,
         for n, master in enumerate(asked.masters)
     ]
     asked = replace(asked, masters=masters, bytes_budget=None)
-    found = make_plan(asked)
+    plan = make_plan(asked)
 
-    assert found.verdict is PlanVerdict.MOVE
-    assert found.ranges_after <= 3 * 6
-    assert check_plan(asked, found) == []
+    assert plan.verdict is PlanVerdict.MOVE
+    assert plan.ranges_after <= 3 * 6
+    assert check_plan(asked, plan) == []
 
 
 @pytest.mark.slow
@@ -114,9 +114,9 @@ def test_weeks_of_drift_never_shred_a_cluster() -> None:
         factor = chance.uniform(0.9, 1.1, SLOTS) * chance.uniform(0.97, 1.03, 6)[owner]
         loads = {name: load * factor for name, load in loads.items()}
         whole = {name: np.rint(load).astype(int).tolist() for name, load in loads.items()}
-        found = make_plan(replace(problem(whole, owner, 6), headroom=0.25, bytes_budget=None))
-        owner = np.array([int(name, 16) for name in found.owners_after])
-        ranges.append(found.ranges_after)
+        plan = make_plan(replace(problem(whole, owner, 6), headroom=0.25, bytes_budget=None))
+        owner = np.array([int(name, 16) for name in plan.owners_after])
+        ranges.append(plan.ranges_after)
 
     assert max(ranges) <= 2 * 6
 
@@ -124,23 +124,22 @@ def test_weeks_of_drift_never_shred_a_cluster() -> None:
 def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up() -> None:
     """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
     asked = random_problem(3, 6, 400, skew=0.3, tolerance=0.05)
-    found = make_plan(asked)
+    plan = make_plan(asked)
     ids = [master.id for master in asked.masters]
     loads = np.array([*asked.loads.values()], object)
     owner = np.array([ids.index(name) for name in asked.owners])
     prices, staying = (
         np.array([rows.get(name, (0, 0, 0)) for name in ids], object)
-        for rows in (found.prices.masters, found.prices.staying)
+        for rows in (plan.prices.masters, plan.prices.staying)
     )
     pays = prices @ loads
-    moves = (loads[0] << found.prices.bits) + pays.min(axis=0)
+    moves = (loads[0] << plan.prices.bits) + pays.min(axis=0)
     stays = ((prices + staying) @ loads)[owner, np.arange(len(owner))]
     limit = [
-        int(max(1 + Fraction(1, 20), floor.ratio) * sum(row) / 6)
-        for row, floor in zip(loads, found.floors, strict=True)
+        int(max(1 + Fraction(1, 20), floor.ratio) * sum(row) / 6) for row, floor in zip(loads, plan.floors, strict=True)
     ]
     paid = np.minimum(stays, moves).sum() - ((prices + staying) * np.array(limit, object)).sum()
 
-    assert found.verdict is PlanVerdict.MOVE
-    assert not found.heavy
-    assert found.bound == -(-paid >> found.prices.bits)
+    assert plan.verdict is PlanVerdict.MOVE
+    assert not plan.heavy
+    assert plan.bound == -(-paid >> plan.prices.bits)

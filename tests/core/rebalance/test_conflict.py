@@ -88,30 +88,30 @@ def kept_by(cluster, targets, scaled, placed):
 def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
     """Bound, verdict and capacities against all placements; the check agrees, and no placement within the limits moves less than the bound."""
     try:
-        found = make_plan(cluster)
+        plan = make_plan(cluster)
     except PlanError:
         assume(False)
     scaled = validate(cluster)
     targets = find_targets(scaled)
     takers = [n for n, m in enumerate(cluster.masters) if not m.drained and not m.excluded]
     ways = [[n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)]
-    told = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
-    after = [int(name) for name in found.owners_after]
+    kept = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
+    after = [int(name) for name in plan.owners_after]
     over = above_capacity(targets, scaled.totals(after))
 
-    assert 0 <= found.bound <= found.moved <= sum(scaled.loads[scaled.cost])
-    assert check_plan(cluster, found) == []
-    assert not (found.conflicts and any(keeps for keeps, _ in told))
-    if not found.heavy and not found.conflicts:
+    assert 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost])
+    assert check_plan(cluster, plan) == []
+    assert not (plan.conflicts and any(keeps for keeps, _ in kept))
+    if not plan.heavy and not plan.conflicts:
         cost = scaled.loads[scaled.cost]
         costs = [
             sum(v for v, n, o in zip(cost, placed, scaled.owner, strict=True) if n != o) for placed in product(*ways)
         ]
-        within = [moved for moved, (keeps, _) in zip(costs, told, strict=True) if keeps]
-        assert found.bound <= min(within, default=found.moved)
-    assert found.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED) or kept_by(cluster, targets, scaled, after)[0]
-    assert not any(move.target == cluster.masters[n].id for move in found.moves for n in over)
-    if any(hard for _, hard in told):
+        within = [moved for moved, (keeps, _) in zip(costs, kept, strict=True) if keeps]
+        assert plan.bound <= min(within, default=plan.moved)
+    assert plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED) or kept_by(cluster, targets, scaled, after)[0]
+    assert not any(move.target == cluster.masters[n].id for move in plan.moves for n in over)
+    if any(hard for _, hard in kept):
         assert not set(over) & set(takers)
 
 
@@ -120,14 +120,14 @@ def test_pins_that_leave_others_no_room_are_named_with_the_least_tolerance():
     loads = {"serialized_bytes": [10] * 60, "keys": [0] * 20 + [10] * 40}
     masters = [Master("a"), Master("b"), Master("c")]
     cluster = problem(loads, "a" * 20 + "b" * 20 + "c" * 20, masters, pinned=range(20))
-    found = make_plan(cluster)
-    (conflict,) = found.conflicts
+    plan = make_plan(cluster)
+    (conflict,) = plan.conflicts
 
-    assert (found.verdict, conflict.kind) == (PlanVerdict.IMPOSSIBLE, ConflictKind.TOGETHER)
+    assert (plan.verdict, conflict.kind) == (PlanVerdict.IMPOSSIBLE, ConflictKind.TOGETHER)
     assert conflict.least == pytest.approx(0.3, abs=0.001)
-    assert check_plan(cluster, found) == []
-    assert check_plan(cluster, replace(found, conflicts=(replace(conflict, least=conflict.least + 1),))) != []
-    assert check_plan(cluster, replace(found, conflicts=())) != []
+    assert check_plan(cluster, plan) == []
+    assert check_plan(cluster, replace(plan, conflicts=(replace(conflict, least=conflict.least + 1),))) != []
+    assert check_plan(cluster, replace(plan, conflicts=())) != []
 
 
 def test_slots_by_the_thousand_that_fit_are_not_said_to_be_at_odds():

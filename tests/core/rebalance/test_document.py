@@ -31,15 +31,15 @@ def planned():
     return make_plan(PROBLEM)
 
 
-def stored(problem, found, batches):
+def stored(problem, planned_, batches):
     """What comes back from the document of a plan, and the document itself."""
-    document, rows = write_document(problem, found, batches, NODES), slot_rows(problem, found)
-    words = {"plan_id": identify(document, rows), "snapshot_id": "s", "state_hash": "h", "created_at_ms": 5}
-    return read_document(document, rows, **words), document, rows
+    document, rows = write_document(problem, planned_, batches, NODES), slot_rows(problem, planned_)
+    columns = {"plan_id": identify(document, rows), "snapshot_id": "s", "state_hash": "h", "created_at_ms": 5}
+    return read_document(document, rows, **columns), document, rows
 
 
-def batches_of(found):
-    return order_moves(found.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}).batches
+def batches_of(planned_):
+    return order_moves(planned_.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}).batches
 
 
 @pytest.mark.long
@@ -64,38 +64,43 @@ def test_another_load_or_owner_is_another_plan():
     moved = [rows[0]._replace(owner=rows[-1].owner), *rows[1:]]
 
     made = [(document, rows), (document, other), (document, moved), (document + " ", rows)]
-    assert len({identify(*one) for one in made}) == 4
+    assert len({identify(*document) for document in made}) == 4
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda told: told.pop("plan"),
-        lambda told: told["plan"].update(bogus=1),
-        lambda told: told["plan"].update(reach=[["x"]]),
-        lambda told: told["problem"].update(tolerance="1/0"),
-        lambda told: told.update(batches=[[["a", "b", [[0, 999]]]]]),
-        lambda told: told.update(resources=["nothing"]),
+        lambda document: document.pop("plan"),
+        lambda document: document["plan"].update(bogus=1),
+        lambda document: document["plan"].update(reach=[["x"]]),
+        lambda document: document["problem"].update(tolerance="1/0"),
+        lambda document: document.update(batches=[[["a", "b", [[0, 999]]]]]),
+        lambda document: document.update(resources=["nothing"]),
     ],
 )
 def test_a_damaged_document_is_refused(spoil):
     """With the plan's id, never with a trace."""
-    told = json.loads(write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES))
-    spoil(told)
+    document = json.loads(write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES))
+    spoil(document)
 
     with pytest.raises(PlanError, match="plan p"):
         read_document(
-            json.dumps(told), slot_rows(PROBLEM, planned()), plan_id="p", snapshot_id="", state_hash="", created_at_ms=0
+            json.dumps(document),
+            slot_rows(PROBLEM, planned()),
+            plan_id="p",
+            snapshot_id="",
+            state_hash="",
+            created_at_ms=0,
         )
 
 
 @pytest.mark.parametrize(("version", "age"), [(2, "an earlier"), (99, "a later")])
 def test_a_plan_of_another_version_is_refused_with_what_to_do(version, age):
     """One line that names the command for a new plan."""
-    told = {"version": version, "plan": {}}
+    document = {"version": version, "plan": {}}
 
     with pytest.raises(PlanError) as refused:
-        read_document(json.dumps(told), [], plan_id="4f2a", snapshot_id="", state_hash="", created_at_ms=0)
+        read_document(json.dumps(document), [], plan_id="4f2a", snapshot_id="", state_hash="", created_at_ms=0)
 
     assert str(refused.value) == (
         f"plan 4f2a was made by {age} version and cannot be read: make a new plan "

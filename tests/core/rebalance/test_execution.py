@@ -197,8 +197,8 @@ def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refus
     assert "NOPERM" in sentence
     assert all(sight.nodes[target].open_keys[slot] for slot, (_, target) in left.items())
     assert bool(left) or refused == "MIGRATE"
-    told = f"slots {SlotSet(left)} are left open; " if left else ""
-    assert sentence.endswith(f"0 of 12 slots are in place; {told}run again to go on, --rollback to undo")
+    left_open = f"slots {SlotSet(left)} are left open; " if left else ""
+    assert sentence.endswith(f"0 of 12 slots are in place; {left_open}run again to go on, --rollback to undo")
     assert cluster.owners() == list(stored.problem.owners)
     assert again(cluster, stored).verdict is Verdict.FINISHED
     assert_all_right(cluster, stored.plan.owners_after)
@@ -320,8 +320,8 @@ def test_a_rollback_leaves_slots_that_others_took_further(path):
 
     outcome = again(cluster, stored, rollback=True)
 
-    words = f"slots {SlotSet(done[:2])} stay with {cluster.called(D)}: this plan did not move them there"
-    assert outcome.sentences[1:] == (words,)
+    message = f"slots {SlotSet(done[:2])} stay with {cluster.called(D)}: this plan did not move them there"
+    assert outcome.sentences[1:] == (message,)
     assert cluster.owners() == [D if slot in done[:2] else owner for slot, owner in enumerate(before)]
 
 

@@ -45,23 +45,23 @@ def test_a_master_that_stays_and_fits_no_slot_makes_the_limits_impossible_at_onc
     """A master without slots becomes a replica, so one that stays keeps a slot: no search is needed to know."""
     masters = [Master("a", **small), Master("b"), Master("c")]  # type: ignore[arg-type]
     cluster = problem([10] * 60, "abc" * 20, masters)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.verdict is PlanVerdict.IMPOSSIBLE
-    assert [(conflict.nodes, conflict.resources) for conflict in found.conflicts] == [(("a",), ("serialized_bytes",))]
-    assert found.owners_after.count("a") == 1
-    assert check_plan(cluster, found) == []
+    assert plan.verdict is PlanVerdict.IMPOSSIBLE
+    assert [(conflict.nodes, conflict.resources) for conflict in plan.conflicts] == [(("a",), ("serialized_bytes",))]
+    assert plan.owners_after.count("a") == 1
+    assert check_plan(cluster, plan) == []
 
 
 def test_loads_may_be_one_array() -> None:
     """A notebook has bytes by slot as numpy array, and nothing else."""
     loads = np.array([10.0] * 30 + [20.0] * 30)
     cluster = Problem(loads=loads, owners=["a"] * 30 + ["b"] * 30, masters=[Master("a"), Master("b")], tolerance=0.05)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert (found.verdict, found.cost) == (PlanVerdict.MOVE, "serialized_bytes")
-    assert 0 < found.bound <= found.moved
-    assert check_plan(cluster, found) == []
+    assert (plan.verdict, plan.cost) == (PlanVerdict.MOVE, "serialized_bytes")
+    assert 0 < plan.bound <= plan.moved
+    assert check_plan(cluster, plan) == []
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_soft_goal_is_given_up_where_no_plan_keeps_all_limits_and_a_hard_one_i
     loads = {"serialized_bytes": [10] * 40, "keys": [10] * 20 + [1] * 20}
     hard = problem(loads, "a" * 20 + "b" * 20, "ab", tolerance={"serialized_bytes": 0.02, "keys": 0}, pinned=range(12))
     soft = replace(hard, soft=["keys"])
-    found = make_plan(soft)
+    plan = make_plan(soft)
 
     assert make_plan(hard).verdict is PlanVerdict.IMPOSSIBLE
-    assert (found.verdict, found.given_up) == (PlanVerdict.BALANCED, ("keys",))
-    assert check_plan(soft, found) == []
-    assert check_plan(hard, found) != []
+    assert (plan.verdict, plan.given_up) == (PlanVerdict.BALANCED, ("keys",))
+    assert check_plan(soft, plan) == []
+    assert check_plan(hard, plan) != []
 
 
 def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves_nothing() -> None:
@@ -101,12 +101,12 @@ def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves
         tolerance={"serialized_bytes": 0.02, "keys": 0.02},
         soft=["keys"],
     )
-    found = make_plan(given)
-    again = make_plan(replace(given, owners=found.owners_after))
+    plan = make_plan(given)
+    again = make_plan(replace(given, owners=plan.owners_after))
 
-    assert make_plan(replace(given, soft=[])).ranges_after > 2 * found.ranges_after
-    assert (found.verdict, found.given_up) == (PlanVerdict.MOVE, ("keys",))
-    assert check_plan(given, found) == []
+    assert make_plan(replace(given, soft=[])).ranges_after > 2 * plan.ranges_after
+    assert (plan.verdict, plan.given_up) == (PlanVerdict.MOVE, ("keys",))
+    assert check_plan(given, plan) == []
     assert again.moves == ()
 
 

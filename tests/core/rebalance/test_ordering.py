@@ -83,12 +83,12 @@ def test_a_master_above_its_capacity_gives_away_first_and_gets_nothing_before():
 def test_a_master_that_stays_keeps_a_slot_until_it_gets_another():
     """An emptied master becomes a replica; a drained one may."""
     swap = [Move(1, "a", "b", (1,)), Move(2, "b", "a", (1,))]
-    one = {"a": Room((1.0,), {}, 1), "b": Room((9.0,), {}, 9)}
-    batches = order_moves(swap, one).batches
+    room = {"a": Room((1.0,), {}, 1), "b": Room((9.0,), {}, 9)}
+    batches = order_moves(swap, room).batches
 
     assert [[job.source for job in batch.jobs] for batch in batches] == [["b"], ["a"]]
-    assert order_moves(swap[:1], one).left == swap[:1]
-    assert len(order_moves(swap[:1], one | {"a": Room((1.0,), {}, 1, stays=False)}).batches) == 1
+    assert order_moves(swap[:1], room).left == swap[:1]
+    assert len(order_moves(swap[:1], room | {"a": Room((1.0,), {}, 1, stays=False)}).batches) == 1
 
 
 def test_a_move_between_unknown_nodes_is_refused():
@@ -102,9 +102,9 @@ BATCH = Batch(1, (Job("a", "b", (1, 2, 3, 7), (40.0,)), Job("a", "c", (9,), (1.0
 
 def test_valkey_gets_one_command_a_source():
     """CLUSTER MIGRATESLOTS SLOTSRANGE first last … NODE id, repeated for each target."""
-    words = "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c"
+    command = "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c"
 
-    assert commands_of(BATCH, Path.VALKEY_JOBS) == [Send("a", tuple(words.split()))]
+    assert commands_of(BATCH, Path.VALKEY_JOBS) == [Send("a", tuple(command.split()))]
 
 
 def test_redis_imports_at_the_target():

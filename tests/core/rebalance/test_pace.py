@@ -59,12 +59,12 @@ def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
 def test_clients_that_wait_too_long_are_given_time(path):
     """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
     _, free_s = moving(path)
-    told, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
+    pace, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
     _, slow_s = moving(path, latency_ms_max=5, told_ms=50)
 
     assert well_s < free_s + CALM_S + 1
     assert slow_s > free_s + CALM_S + 0.05
-    assert any("client latency 1.5 ms (p99)" in line for line in told.told)
+    assert any("client latency 1.5 ms (p99)" in line for line in pace.told)
 
 
 @pytest.mark.long

@@ -32,22 +32,22 @@ def even(masters: int, slots: int = 16384) -> Problem:
 @pytest.mark.parametrize("masters", [1, 2, 3, 6, 100, 201, 328, 400, 999, 1000])
 def test_an_even_cluster_is_left_alone(masters):
     """redis-cli moves 384 slots of a perfect cluster of 400 masters, and 384 of one of 1000, each time."""
-    found = make_plan(even(masters))
+    plan = make_plan(even(masters))
 
-    assert found.verdict == PlanVerdict.BALANCED
-    assert found.moves == ()
+    assert plan.verdict == PlanVerdict.BALANCED
+    assert plan.moves == ()
 
 
 @pytest.mark.long
 def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
     """redis-cli moves a slot to a master of weight 0."""
     cluster = replace(even(4, 400), masters=[Master(f"n{n:04d}", drained=n == 3) for n in range(4)])
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.moved == found.bound == 100 * 100
-    assert {move.source for move in found.moves} == {"n0003"}
-    assert "n0003" not in found.owners_after
-    assert make_plan(applied(cluster, found.owners_after)).moves == ()
+    assert plan.moved == plan.bound == 100 * 100
+    assert {move.source for move in plan.moves} == {"n0003"}
+    assert "n0003" not in plan.owners_after
+    assert make_plan(applied(cluster, plan.owners_after)).moves == ()
 
 
 def test_a_hot_slot_is_isolated_and_named():
@@ -59,14 +59,14 @@ def test_a_hot_slot_is_isolated_and_named():
         "abcd",
         tolerance={"serialized_bytes": 0.4, "ops": 0.1},
     )
-    found = make_plan(cluster)
-    ops = found.reach[1]
+    plan = make_plan(cluster)
+    ops = plan.reach[1]
 
     assert (ops.after, ops.floor) == (Fraction(400 * 4, 790), Fraction(400 * 4, 790))
     assert ops.relaxed
-    assert [(h.slot, h.resource, h.pieces) for h in found.heavy] == [(0, "ops", 2)]
-    assert [slot for slot, owner in enumerate(found.owners_after) if owner == found.owners_after[0]] == [0]
-    assert check_plan(cluster, found) == []
+    assert [(h.slot, h.resource, h.pieces) for h in plan.heavy] == [(0, "ops", 2)]
+    assert [slot for slot, owner in enumerate(plan.owners_after) if owner == plan.owners_after[0]] == [0]
+    assert check_plan(cluster, plan) == []
 
 
 def test_a_tag_is_split_into_as_many_pieces_as_fit():
@@ -89,22 +89,22 @@ def test_pinned_slots_and_excluded_masters_are_not_touched():
     """A pinned slot stays, an excluded master neither gives nor gets."""
     masters = [Master("a"), Master("b"), Master("c", excluded=True)]
     cluster = problem([10] * 30, "a" * 16 + "b" * 4 + "c" * 10, masters, pinned=[0, 1, 2], tolerance=0)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.verdict == PlanVerdict.MOVE
-    assert not {move.slot for move in found.moves} & {0, 1, 2}
-    assert {move.source for move in found.moves} | {move.target for move in found.moves} == {"a", "b"}
-    assert check_plan(cluster, found) == []
+    assert plan.verdict == PlanVerdict.MOVE
+    assert not {move.slot for move in plan.moves} & {0, 1, 2}
+    assert {move.source for move in plan.moves} | {move.target for move in plan.moves} == {"a", "b"}
+    assert check_plan(cluster, plan) == []
 
 
 def test_capacity_and_weight_are_kept():
     """A master of double weight takes double, but never more than its capacity."""
     masters = [Master("a"), Master("b", weight=2, capacity={"serialized_bytes": 130}), Master("c")]
     cluster = problem([10] * 30, "a" * 30, masters, tolerance=0.2)
-    found = make_plan(cluster)
-    held = found.owners_after.count
+    plan = make_plan(cluster)
+    held = plan.owners_after.count
 
-    assert found.verdict == PlanVerdict.MOVE
+    assert plan.verdict == PlanVerdict.MOVE
     assert held("b") <= 13
     assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
 
@@ -123,11 +123,11 @@ def test_capacity_and_weight_are_kept():
 def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
     """No load at all, one master, no tolerance, one slot: a plan, proven like any other."""
     cluster = replace(cluster)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.verdict == verdict
-    assert check_plan(cluster, found) == []
-    assert make_plan(applied(cluster, found.owners_after)).moves == ()
+    assert plan.verdict == verdict
+    assert check_plan(cluster, plan) == []
+    assert make_plan(applied(cluster, plan.owners_after)).moves == ()
 
 
 def test_zones_are_kept_or_relaxed_as_little_as_works():
@@ -135,12 +135,12 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
     masters = [Master("a", zone="x"), Master("b", zone="x"), Master("c", zone="x"), Master("d", zone="y")]
     cluster = problem([1] * 400, "a" * 100 + "b" * 100 + "c" * 100 + "d" * 100, masters, tolerance=0.2)
     asked = replace(cluster, zone_share_max=Fraction(72, 100))
-    found = make_plan(asked)
+    plan = make_plan(asked)
     tight = make_plan(replace(cluster, zone_share_max=Fraction(1, 2)))
 
-    assert not found.zone_relaxed
-    assert found.owners_after.count("d") >= 112
-    assert check_plan(asked, found) == []
+    assert not plan.zone_relaxed
+    assert plan.owners_after.count("d") >= 112
+    assert check_plan(asked, plan) == []
     assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
 
 
@@ -165,10 +165,10 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
 )
 def test_a_plan_that_was_tampered_with_is_found_out(spoil):
     """The check does not trust a single figure."""
-    cluster, found = sound_plan()
+    cluster, problems = sound_plan()
 
-    assert check_plan(cluster, found) == []
-    assert check_plan(cluster, spoil(found)) != []
+    assert check_plan(cluster, problems) == []
+    assert check_plan(cluster, spoil(problems)) != []
 
 
 @cache
@@ -194,14 +194,14 @@ def test_limits_and_budget_are_kept_and_a_plan_comes_to_rest(seed, masters, skew
     Carried out and planned again, nothing moves.
     """
     cluster = random_problem(seed, masters, 300, empty=1, skew=skew, tolerance=0.06, bytes_budget=budget)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert check_plan(cluster, found) == []
-    assert make_plan(applied(cluster, found.owners_after)).moves == () or found.verdict is PlanVerdict.IMPOSSIBLE
-    fewest = min((point.moved for point in found.curve), default=found.moved)
+    assert check_plan(cluster, plan) == []
+    assert make_plan(applied(cluster, plan.owners_after)).moves == () or plan.verdict is PlanVerdict.IMPOSSIBLE
+    fewest = min((point.moved for point in plan.curve), default=plan.moved)
     times = 1 + Fraction(str(budget))
-    assert found.moved <= (found.bound if fewest <= found.bound * times else fewest) * times
-    dear = [less for less, more in pairwise(found.curve) if more.moved < less.moved and more.ranges <= less.ranges]
+    assert plan.moved <= (plan.bound if fewest <= plan.bound * times else fewest) * times
+    dear = [less for less, more in pairwise(plan.curve) if more.moved < less.moved and more.ranges <= less.ranges]
     assert dear == []  # what costs fewer bytes and cuts less often is found for the smaller budget, too
 
 
@@ -210,10 +210,10 @@ def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_
     """Planned to 1.5 % above the fair share, begun above 2 %."""
     cluster = problem([10] * 4000, "a" * 2200 + "b" * 1800, "ab", tolerance=0.02, headroom=0.25)
     within = replace(cluster, owners=tuple("a" * 2035 + "b" * 1965))
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.reach[0].after <= Fraction(1015, 1000)
-    assert check_plan(cluster, found) == []
+    assert plan.reach[0].after <= Fraction(1015, 1000)
+    assert check_plan(cluster, plan) == []
     assert make_plan(within).moves == ()
 
 
@@ -223,28 +223,28 @@ def test_a_shredded_cluster_gets_few_ranges_at_no_worse_balance():
     chance = random.Random(3)
     loads = [chance.randrange(50, 150) for _ in range(900)]
     cluster = problem(loads, [chance.choice("abc") for _ in range(900)], "abc", tolerance=0.1)
-    found = defragment(cluster)
+    plan = defragment(cluster)
 
-    assert found.ranges_after <= 12 < found.ranges_before
-    assert found.reach[0].after <= max(found.reach[0].before, found.reach[0].limit)
-    assert check_plan(cluster, found) == []
+    assert plan.ranges_after <= 12 < plan.ranges_before
+    assert plan.reach[0].after <= max(plan.reach[0].before, plan.reach[0].limit)
+    assert check_plan(cluster, plan) == []
 
 
 def test_a_master_keeps_its_last_slot_where_that_has_no_load():
     """Slot 3 must leave b, which may hold nothing; slot 2 without load stays there, though it lies between slots of a."""
     masters = [Master("a"), Master("b", capacity={"serialized_bytes": 0}), Master("c")]
     cluster = problem({"serialized_bytes": [0, 0, 0, 1]}, "aabb", masters, tolerance=0, headroom=0, pinned=[0])
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.owners_after == ("a", "a", "b", "a")
-    assert check_plan(cluster, found) == []
+    assert plan.owners_after == ("a", "a", "b", "a")
+    assert check_plan(cluster, plan) == []
 
 
 def test_pinned_slots_between_others_count_in_the_least_number_of_ranges():
     """Slot 5 of b between slots of a that must not move: three ranges, and c needs one."""
     masters = [Master("a"), Master("b"), Master("c")]
     cluster = problem([10] * 30, "a" * 5 + "b" + "a" * 24, masters, pinned=[4, 5, 6], tolerance=0.2)
-    found = make_plan(cluster)
+    plan = make_plan(cluster)
 
-    assert found.ranges_bound == 4
-    assert check_plan(cluster, found) == []
+    assert plan.ranges_bound == 4
+    assert check_plan(cluster, plan) == []

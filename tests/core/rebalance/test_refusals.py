@@ -59,7 +59,7 @@ def test_a_cluster_as_it_was_planned_is_refused_nothing_and_warned_of_nothing(pr
 )
 def test_each_reason_is_a_sentence(changed, sentence):
     """What is wrong, and where."""
-    assert any(found.startswith(sentence) for found in reasons(cluster_of(), **changed))
+    assert any(reason.startswith(sentence) for reason in reasons(cluster_of(), **changed))
 
 
 def test_a_job_of_somebody_else_is_waited_for_by_a_person():
@@ -142,8 +142,8 @@ def test_the_fastest_path_that_all_know_is_taken(product, path):
     mixed = cluster.look("abc")
     mixed = ClusterSight({**mixed.nodes, "b": replace(mixed.nodes["b"], product="redis", version=(7, 0, 15))})
     assert choose_path(mixed, "abc") is Path.LEGACY
-    said = reasons(cluster_of(product), product="redis", version=(7, 0, 15), path=Path.VALKEY_JOBS)
-    assert "b:1 (b) runs redis 7.0.15, which does not know CLUSTER MIGRATESLOTS: use --path setslot" in said
+    refusals = reasons(cluster_of(product), product="redis", version=(7, 0, 15), path=Path.VALKEY_JOBS)
+    assert "b:1 (b) runs redis 7.0.15, which does not know CLUSTER MIGRATESLOTS: use --path setslot" in refusals
 
 
 def test_a_node_that_does_not_answer_is_the_only_reason():
@@ -151,9 +151,9 @@ def test_a_node_that_does_not_answer_is_the_only_reason():
     cluster = cluster_of()
     cluster.lost.add("c")
 
-    said = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
+    refusals = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
 
-    assert said == (
+    assert refusals == (
         "c:1 (c) does not answer: connection refused; start it, or let one of its replicas take over, then run this again",
     )
 
@@ -166,9 +166,9 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
     epochs, addresses = {"a": 1, "b": 2, "c": 3, "z" * 40: 9}, {"z" * 40: "z:1"}
     nodes = {name: replace(node, epochs=epochs, addresses=addresses) for name, node in sight.nodes.items()}
 
-    (said,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
+    (refusal,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
 
-    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not have" in said
+    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not have" in refusal
 
 
 def test_a_target_that_is_not_ok_for_slots_of_the_plan_alone_is_not_refused():

@@ -92,11 +92,11 @@ def test_a_drained_master_that_follows_the_replica_of_its_target_has_not_moved_t
     now = SeenCluster(["z" if owner == "b" else owner for owner in held], "acz").look("ac")
     drained = replace(now.nodes["a"], is_master=False, master="z")
 
-    found = successors(
+    successors_ = successors(
         stored, ClusterSight({**now.nodes, "a": drained}, {"b": "connection refused"}), read_journal(steps)
     )
 
-    assert found == {"b": "z"}
+    assert successors_ == {"b": "z"}
 
 
 @pytest.mark.parametrize("rollback", [True, False])

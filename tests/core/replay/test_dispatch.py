@@ -18,14 +18,20 @@ def clue(
     kind: str = "message", *, ts_ns: int = SECOND_NS, connection: int = 1, sender: str = "", **given: object
 ) -> Clue:
     """Something from the opener of a connection, 10.0.0.1 to B, unless said otherwise."""
-    told = {"from_opener": True, "opener": Endpoint("10.0.0.1", 50_000), "acceptor": HOME_B, "ref": -1, "cport": 17001}
-    told |= {"sender": sender} if kind == "message" else {}
-    return Clue(ts_ns=ts_ns, connection=connection, kind=kind, **(told | given))
+    fields = {
+        "from_opener": True,
+        "opener": Endpoint("10.0.0.1", 50_000),
+        "acceptor": HOME_B,
+        "ref": -1,
+        "cport": 17001,
+    }
+    fields |= {"sender": sender} if kind == "message" else {}
+    return Clue(ts_ns=ts_ns, connection=connection, kind=kind, **(fields | given))
 
 
 def delivered(passages: list[Passage]) -> list[Delivery]:
     """To whom they go."""
-    return [found for passage in passages for found in deliveries(passage)]
+    return [delivery for passage in passages for delivery in deliveries(passage)]
 
 
 def test_a_clue_waits_until_the_opener_has_spoken_at_home() -> None:
@@ -46,9 +52,9 @@ def test_a_clue_does_not_wait_longer_than_its_time() -> None:
     dispatcher = Dispatcher()
     dispatcher.feed(clue(sender=A))
 
-    found = dispatcher.feed(clue(ts_ns=SECOND_NS + WAIT_NS + 1, connection=9, acceptor=HOME_C))
+    delivered_items = dispatcher.feed(clue(ts_ns=SECOND_NS + WAIT_NS + 1, connection=9, acceptor=HOME_C))
 
-    assert [d.process for d in delivered(found)] == [Endpoint("10.0.0.1", 17001), HOME_B]
+    assert [d.process for d in delivered(delivered_items)] == [Endpoint("10.0.0.1", 17001), HOME_B]
 
 
 def test_a_silent_connection_belongs_to_the_only_process_of_its_address() -> None:

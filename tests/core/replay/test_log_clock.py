@@ -63,8 +63,8 @@ def test_events_are_paired_one_to_one_within_the_slack():
     """R160 against the wire: both, only the log, only the packets."""
     extra = [*logged(0), Told(12 * S, "vote", A, 5)]
 
-    found = compare_events(extra, [*CAPTURED, Told(10 * S + 3, "fail-decided", B)])
+    agreements = compare_events(extra, [*CAPTURED, Told(10 * S + 3, "fail-decided", B)])
 
-    assert (found["fail-decided"].both, found["fail-decided"].log_only) == (2, ())
-    assert len(found["fail-decided"].bus_only) == 1
-    assert (found["vote"].both, found["vote"].log_only) == (1, (Told(12 * S, "vote", A, 5),))
+    assert (agreements["fail-decided"].both, agreements["fail-decided"].log_only) == (2, ())
+    assert len(agreements["fail-decided"].bus_only) == 1
+    assert (agreements["vote"].both, agreements["vote"].log_only) == (1, (Told(12 * S, "vote", A, 5),))

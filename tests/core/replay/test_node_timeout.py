@@ -26,45 +26,49 @@ def _ends(connection: int, start_ns: int) -> dict[str, Any]:
     return {"client": ("127.0.0.1", 50_000 + connection), "server": ("127.0.0.1", 17_000), "start_ns": start_ns}
 
 
-def _note(found: PongAges, decoder: BusDecoder, sent: list[Sent]) -> None:
+def _note(ages: PongAges, decoder: BusDecoder, sent: list[Sent]) -> None:
     for batch in filter(len, decoded(decoder, [pcap(sent, nanoseconds=True)])):
         nodes = [text_of(node) for node in batch.nodes]
-        found.note(batch, batch.messages.sender, np.arange(len(batch)), nodes)
+        ages.note(batch, batch.messages.sender, np.arange(len(batch)), nodes)
 
 
-def ages_of(said: list[Said], *, batches: int = 3) -> PongAges:
+def ages_of(messages: list[Said], *, batches: int = 3) -> PongAges:
     """The ages of pongs by messages, which come in some batches."""
-    found = PongAges(SETTLED_AGES, SETTLED_NS)
+    ages = PongAges(SETTLED_AGES, SETTLED_NS)
     decoder, numbers = BusDecoder(), dict[tuple[int, bool], int]()
-    at_ns = said[0][0] * 1_000_000
-    opened = [sent for number in sorted({one[1] for one in said}) for sent in conversation([], **_ends(number, at_ns))]
-    _note(found, decoder, opened)
-    for part in np.array_split(np.arange(len(said)), batches):
+    at_ns = messages[0][0] * 1_000_000
+    opened = [
+        sent
+        for number in sorted({message[1] for message in messages})
+        for sent in conversation([], **_ends(number, at_ns))
+    ]
+    _note(ages, decoder, opened)
+    for part in np.array_split(np.arange(len(messages)), batches):
         sent = []
-        for at_ms, connection, opens, message in (said[number] for number in part.tolist()):
+        for at_ms, connection, opens, message in (messages[number] for number in part.tolist()):
             seq = numbers.setdefault((connection, opens), 1001 if opens else 6001)
             raw = encode_message(sized(message))
             numbers[connection, opens] = seq + len(raw)
             ends = list(_ends(connection, at_ms).values())[:2]
             sent.append(Sent(*ends[:: 1 if opens else -1], seq, payload=raw, ts_ns=at_ms * 1_000_000))
-        _note(found, decoder, sent)
-    return found
+        _note(ages, decoder, sent)
+    return ages
 
 
 def pings(timeout_ms: int, *, count: int = 7, heard: int = MASTER, from_ms: int = START_MS) -> list[Said]:
     """ME pings eight nodes when their last pongs are due, and B tells it of younger ones, as their state is *heard*."""
-    said: list[Said] = [(from_ms, 100, True, ping(B)), (from_ms, 100, False, ping(ME, kind=MessageType.PONG))]
+    messages: list[Said] = [(from_ms, 100, True, ping(B)), (from_ms, 100, False, ping(ME, kind=MessageType.PONG))]
     for number in range(8):
         now_ms, peer = from_ms + 60 * number, f"{number:040x}"
         for i in range(count):
             pong = ping(peer, kind=MessageType.PONG)
-            said += [(now_ms, number, True, ping(ME)), (now_ms + 1, number, False, pong)]
+            messages += [(now_ms, number, True, ping(ME)), (now_ms + 1, number, False, pong)]
             young_s = now_ms // 1000 + 2
-            said.append((young_s * 1000 + 1, 100, True, ping(B, entry(peer, heard, young_s))))
-            said.append((young_s * 1000 + 2, 100, False, ping(ME, kind=MessageType.PONG)))
+            messages.append((young_s * 1000 + 1, 100, True, ping(B, entry(peer, heard, young_s))))
+            messages.append((young_s * 1000 + 2, 100, False, ping(ME, kind=MessageType.PONG)))
             last_ms = young_s * 1000 if heard == MASTER else now_ms + 1
             now_ms = last_ms + timeout_ms // 2 + 1 + (i * 37) % 100
-    return sorted(said, key=lambda one: one[0])
+    return sorted(messages, key=lambda message: message[0])
 
 
 @pytest.mark.parametrize("timeout_ms", [1000, 2000, 5000, 15000])
@@ -80,36 +84,36 @@ def test_gossip_of_a_node_that_is_said_to_have_failed_tells_no_pong() -> None:
 
 def test_it_does_not_matter_in_how_many_batches_messages_come() -> None:
     """Numbers of nodes and connections last."""
-    said = pings(15_000)
+    messages = pings(15_000)
 
-    assert [ages_of(said, batches=batches).ages for batches in (1, 5, 60)] == [ages_of(said).ages] * 3
+    assert [ages_of(messages, batches=batches).ages for batches in (1, 5, 60)] == [ages_of(messages).ages] * 3
 
 
 def test_it_is_settled_after_a_minute_and_not_revised() -> None:
     """What comes later is another matter."""
-    said = pings(1_000, count=30)
-    later = pings(15_000, count=60, from_ms=said[-1][0] + 1_000)
+    messages = pings(1_000, count=30)
+    later = pings(15_000, count=60, from_ms=messages[-1][0] + 1_000)
 
-    found = ages_of(said + later)
+    ages = ages_of(messages + later)
 
-    assert said[-1][0] - START_MS > SETTLED_NS // 1_000_000
-    assert found.is_over
-    assert timeout_of(found.ages) == 1_000
+    assert messages[-1][0] - START_MS > SETTLED_NS // 1_000_000
+    assert ages.is_over
+    assert timeout_of(ages.ages) == 1_000
 
 
 def test_a_fleet_of_more_nodes_and_connections_than_at_first_is_watched() -> None:
     """Tables grow."""
-    said: list[Said] = []
+    messages: list[Said] = []
     for i in range(30):
         for number in range(90):
             at_ms, peer = START_MS + 1_010 * i + number % 50, f"{number:040x}"
-            said.append((at_ms, number, True, ping(ME)))
-            said.append((at_ms + 1, number, False, ping(peer, kind=MessageType.PONG)))
+            messages.append((at_ms, number, True, ping(ME)))
+            messages.append((at_ms + 1, number, False, ping(peer, kind=MessageType.PONG)))
 
-    found = ages_of(sorted(said, key=lambda one: one[0]))
+    ages = ages_of(sorted(messages, key=lambda message: message[0]))
 
-    assert len(found.ages) == 90 * 29
-    assert timeout_of(found.ages) == 2_000
+    assert len(ages.ages) == 90 * 29
+    assert timeout_of(ages.ages) == 2_000
 
 
 def test_random_pings_alone_tell_no_timeout() -> None:

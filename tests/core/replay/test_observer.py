@@ -76,8 +76,8 @@ class Tape:
 
 def views(rows: list[ReplayRow], node: str) -> list[NodeViewRow]:
     """The intervals of one node in order of time."""
-    found = [row for row in rows if isinstance(row, NodeViewRow) and row.node_id == node]
-    return sorted(found, key=lambda row: row.valid_from_ns)
+    rows_of_node = [row for row in rows if isinstance(row, NodeViewRow) and row.node_id == node]
+    return sorted(rows_of_node, key=lambda row: row.valid_from_ns)
 
 
 def at(rows: list[ReplayRow], node: str, at_s: float) -> NodeViewRow | None:
@@ -162,8 +162,8 @@ def test_ticks_come_when_the_pings_of_the_observer_show_its_cron() -> None:
     for half in range(12):
         doubted = (entry(B, MASTER | PFAIL),) if half > 5 else ()
         tape.add(0.55 + half / 2, A, ping(ME, *doubted), sent=True, outbound=True)
-        told = entry(B, pong_received_s=T0 // S + min(half, 1))
-        tape.add(0.57 + half / 2, A, ping(A, told, kind=PONG), sent=False, outbound=True)
+        gossiped = entry(B, pong_received_s=T0 // S + min(half, 1))
+        tape.add(0.57 + half / 2, A, ping(A, gossiped, kind=PONG), sent=False, outbound=True)
 
     (row,) = [row for row in views(tape.replay(), B) if "fail?" in row.flags]
 
@@ -506,9 +506,9 @@ def test_a_poll_makes_the_view_equal_to_the_answer() -> None:
 
     rows = tape.replay()
 
-    told = at(rows, A, 4.1)
-    assert told is not None
-    assert (told.flags, told.config_epoch, told.slots) == ("master,fail", 7, "0-99")
+    view = at(rows, A, 4.1)
+    assert view is not None
+    assert (view.flags, view.config_epoch, view.slots) == ("master,fail", 7, "0-99")
     replica = at(rows, C, 4.1)
     assert replica is not None
     assert (replica.master_id, replica.config_epoch) == (A, 7)
@@ -558,10 +558,10 @@ def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, st
     rows = tape.replay()
 
     for node in (ME, A, B):
-        found = views(rows, node)
-        assert found[-1].valid_to_ns is None
-        assert [row.valid_to_ns for row in found[:-1]] == [row.valid_from_ns for row in found[1:]]
-        assert all(row.valid_to_ns is None or row.valid_from_ns < row.valid_to_ns for row in found)
+        intervals = views(rows, node)
+        assert intervals[-1].valid_to_ns is None
+        assert [row.valid_to_ns for row in intervals[:-1]] == [row.valid_from_ns for row in intervals[1:]]
+        assert all(row.valid_to_ns is None or row.valid_from_ns < row.valid_to_ns for row in intervals)
 
 
 def test_connections_tell_a_process_that_ended_from_one_that_stands_still() -> None:
@@ -577,9 +577,9 @@ def test_connections_tell_a_process_that_ended_from_one_that_stands_still() -> N
     for tape in (ended, still):
         steady(tape, 7, A, start_s=6)
 
-    found = [
+    processes = [
         [(row.kind, round((row.ts_ns - T0) / S, 1)) for row in tape.replay() if isinstance(row, EventRow)]
         for tape in (ended, still)
     ]
 
-    assert found == [[("process-ended", 3.2), ("process-started", 6.0)], [("process-idle", 4.5)]]
+    assert processes == [[("process-ended", 3.2), ("process-started", 6.0)], [("process-idle", 4.5)]]

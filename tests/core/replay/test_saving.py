@@ -24,10 +24,10 @@ def test_what_goes_into_a_state_comes_out_of_it() -> None:
         "number": 2**16384 - 1, "queue": deque([1, 2], maxlen=2), "lists": [shared, shared], "set": frozenset({(1,)}),
     }  # fmt: skip
 
-    found = load(save(value))
+    loaded = load(save(value))
 
-    assert found == value
-    assert found["lists"][0] is found["lists"][1]
+    assert loaded == value
+    assert loaded["lists"][0] is loaded["lists"][1]
 
 
 def test_arrays_keep_type_shape_and_records() -> None:
@@ -36,13 +36,13 @@ def test_arrays_keep_type_shape_and_records() -> None:
     rows = np.zeros(3, dtype=record).view(np.recarray)
     rows.number[:] = 7, 8, 9
 
-    found = load(save(rows))
-    found.number[0] = 1
+    loaded = load(save(rows))
+    loaded.number[0] = 1
 
-    assert type(found) is np.recarray
-    assert found.dtype == rows.dtype
-    assert found.dtype.isalignedstruct
-    assert found.number.tolist() == [1, 8, 9]
+    assert type(loaded) is np.recarray
+    assert loaded.dtype == rows.dtype
+    assert loaded.dtype.isalignedstruct
+    assert loaded.number.tolist() == [1, 8, 9]
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ WORDS = [
 SHAPES_PER_COMMAND = 60
 
 
-def keys_of(name: str, words: list[bytes]) -> list[bytes]:
-    info = table_of(name).find(words)
+def keys_of(name: str, arguments: list[bytes]) -> list[bytes]:
+    info = table_of(name).find(arguments)
     assert info is not None
-    return [words[position] for position in key_positions(words, info)]
+    return [arguments[position] for position in key_positions(arguments, info)]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,13 @@ def disagreements(name: str, server: Server) -> list[tuple[list[bytes], object, 
     if table_of(name).version.rpartition(".")[0] not in told:
         pytest.skip(f"another version than {name} is installed")
     random = Random(7)
-    asked = [words for command in table_of(name).commands for words in shapes(name, command, random)]
-    replies = answers(server, [[b"COMMAND", b"GETKEYS", *words] for words in asked])
-    found = [(words, reply, keys_of(name, words)) for words, reply in zip(asked, replies, strict=True)]
-    assert sum(1 for _, reply, _ in found if reply) > 3000
-    return [(words, reply, keys) for words, reply, keys in found if sorted(keys) != sorted(reply)]
+    asked = [shape for command in table_of(name).commands for shape in shapes(name, command, random)]
+    replies = answers(server, [[b"COMMAND", b"GETKEYS", *arguments] for arguments in asked])
+    differences = [
+        (arguments, reply, keys_of(name, arguments)) for arguments, reply in zip(asked, replies, strict=True)
+    ]
+    assert sum(1 for _, reply, _ in differences if reply) > 3000
+    return [(arguments, reply, keys) for arguments, reply, keys in differences if sorted(keys) != sorted(reply)]
 
 
 def shapes(name: str, command: str, random: Random) -> list[list[bytes]]:
@@ -100,7 +102,11 @@ def shapes(name: str, command: str, random: Random) -> list[list[bytes]]:
         extra = abs(info.arity) - len(head) + (random.randrange(7) if info.arity < 0 else 0)
         found.append([*head, *(random.choice(WORDS) for _ in range(extra))])
     cut_off = (b"migrate", b"keys")  # COMMAND GETKEYS and the redirection read this one differently
-    return [words for words in found if table_of(name).find(words) is info and (words[0], words[-1].lower()) != cut_off]
+    return [
+        arguments
+        for arguments in found
+        if table_of(name).find(arguments) is info and (arguments[0], arguments[-1].lower()) != cut_off
+    ]
 
 
 def answers(server: Server, commands: list[list[bytes]]) -> list[list[bytes]]:

@@ -124,22 +124,22 @@ def disagreements(cluster: Cluster, dialect: Dialect, settings: Settings, seed: 
     views = [view_from(node, dialect, settings) for node in cluster.nodes]
     held = [keys_on(node) for node in cluster.nodes]
     wrong: list[object] = []
-    said: dict[str, int] = {}
+    replies: dict[str, int] = {}
     for _ in range(sessions):
         index = random.randrange(len(cluster.nodes))
         session = draw_session(random, cluster.masters[1].port)
         client, refused = Client(), False
-        for words, reply in zip(session, converse(cluster.nodes[index], session), strict=True):
+        for arguments, reply in zip(session, converse(cluster.nodes[index], session), strict=True):
             text = error_text(reply)
             answered = text if text.startswith(REDIRECTIONS) else ""
-            decision = route(views[index], words, client=client, keys_here=held[index])
-            aborted = words == [b"EXEC"] and refused
+            decision = route(views[index], arguments, client=client, keys_here=held[index])
+            aborted = arguments == [b"EXEC"] and refused
             if not aborted and answered != str(decision):
-                wrong.append((index, client, words, reply, str(decision)))
-            said[(answered or "serve").split()[0]] = said.get((answered or "serve").split()[0], 0) + 1
-            refused = client.queued is not None and (refused or text != "") and words != [b"EXEC"]
-            client = client.after(words, decision)
-    return [*wrong, *([] if len(said) > 1 else [said])]
+                wrong.append((index, client, arguments, reply, str(decision)))
+            replies[(answered or "serve").split()[0]] = replies.get((answered or "serve").split()[0], 0) + 1
+            refused = client.queued is not None and (refused or text != "") and arguments != [b"EXEC"]
+            client = client.after(arguments, decision)
+    return [*wrong, *([] if len(replies) > 1 else [replies])]
 
 
 def configure(cluster: Cluster, **settings: str) -> None:

@@ -85,10 +85,10 @@ def test_mutated_words_change_beliefs_at_most() -> None:
             else:
                 fields = dict(zip(("name", "ip", "port", "flags"), (*text.split(" "), "", "", "", ""), strict=False))
                 items.append(Polled(at_ms * MS_NS, at_ms * MS_NS, (fields,), (fields,)))
-        for one in find_sentinel_incidents(fold(items)):
+        for incident in find_sentinel_incidents(fold(items)):
             incidents += 1
-            assert summary_of(one, {})
-            assert all(step_text(step, {}) for step in one.steps)
+            assert summary_of(incident, {})
+            assert all(step_text(step, {}) for step in incident.steps)
     assert incidents > 0
 
 

@@ -13,22 +13,27 @@ def told(name: str) -> list[tuple[Incident, str, list[str]]]:
     """Every incident of a recording with its sentence and those of its steps."""
     history = history_of(name)
     names = name_all(history.observers, history.addresses)
-    found = find_sentinel_incidents(history)
-    return [(one, summary_of(one, names), [step_text(step, names) for step in one.steps]) for one in found]
+    incidents = find_sentinel_incidents(history)
+    return [
+        (incident, summary_of(incident, names), [step_text(step, names) for step in incident.steps])
+        for incident in incidents
+    ]
 
 
 def test_a_failover_names_who_saw_agreed_voted_and_was_chosen() -> None:
     """A killed master: all three sentinels doubt it, one is elected by three votes and promotes a replica."""
-    one, summary, steps = told("redis-7.0")[0]
+    incident, summary, steps = told("redis-7.0")[0]
 
-    kinds = [step.kind for step in one.steps]
-    assert (one.kind, one.variant, one.epoch) == ("failover", "automatic", 1)
-    assert summary.startswith(f"{one.winner} was promoted in place of {one.subject} by sentinel ")
-    assert len({step.actor for step in one.steps if step.kind == "s-down" and step.subject == one.subject}) == 3
-    assert (one.votes, one.refusals) == (3, 0)
+    kinds = [step.kind for step in incident.steps]
+    assert (incident.kind, incident.variant, incident.epoch) == ("failover", "automatic", 1)
+    assert summary.startswith(f"{incident.winner} was promoted in place of {incident.subject} by sentinel ")
+    assert (
+        len({step.actor for step in incident.steps if step.kind == "s-down" and step.subject == incident.subject}) == 3
+    )
+    assert (incident.votes, incident.refusals) == (3, 0)
     order = ["s-down", "o-down", "election-started", "vote", "won", "chosen", "promotion-ordered", "promoted"]
     assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
-    assert any(text.endswith(f" chooses {one.winner}") for text in steps)
+    assert any(text.endswith(f" chooses {incident.winner}") for text in steps)
 
 
 def test_the_return_of_the_old_master_belongs_to_its_failover() -> None:
@@ -40,18 +45,18 @@ def test_the_return_of_the_old_master_belongs_to_its_failover() -> None:
 
 def test_an_ordered_failover_is_manual_and_has_no_votes() -> None:
     """S12: no election; who holds the new master for one, and when."""
-    one, summary, _ = told("redis-7.0")[1]
+    incident, summary, _ = told("redis-7.0")[1]
 
-    assert (one.variant, one.outage_ms, one.votes) == ("manual", None, None)
+    assert (incident.variant, incident.outage_ms, incident.votes) == ("manual", None, None)
     assert "took over by order" in summary
-    assert sum(step.kind == "switched" for step in one.steps) == 3
+    assert sum(step.kind == "switched" for step in incident.steps) == 3
 
 
 def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
     """Quorum three of three, one sentinel away: nothing happens until it is back."""
-    one = told("redis-7.0-no-quorum")[0][0]
+    incident = told("redis-7.0-no-quorum")[0][0]
 
-    first, agreed = (next(step for step in one.steps if step.kind == kind) for kind in ("s-down", "o-down"))
+    first, agreed = (next(step for step in incident.steps if step.kind == kind) for kind in ("s-down", "o-down"))
     assert agreed.ts_ns - first.ts_ns > 4_000_000_000
     assert agreed.detail == "3 of 3 needed"
 
@@ -59,19 +64,19 @@ def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
 def test_steps_are_in_order_and_have_texts() -> None:
     for name in NAMES:
         assert told(name)
-        for one, _, texts in told(name):
-            assert [step.ts_ns for step in one.steps] == sorted(step.ts_ns for step in one.steps)
+        for incident, _, texts in told(name):
+            assert [step.ts_ns for step in incident.steps] == sorted(step.ts_ns for step in incident.steps)
             assert all(text and "{" not in text for text in texts)
 
 
 def test_a_failure_without_a_failover_says_what_stood_in_the_way() -> None:
     """One sentinel alone holds the master for down; the other agrees not."""
-    [one] = find_sentinel_incidents(
+    [incident] = find_sentinel_incidents(
         fold([*watched(), line(3000, "+sdown", OF_MASTER), line(9000, "-sdown", OF_MASTER)])
     )
 
-    assert (one.kind, one.variant, one.subject) == ("failure", "not agreed", "10.0.0.1:6379")
-    assert summary_of(one, {}).startswith(
+    assert (incident.kind, incident.variant, incident.subject) == ("failure", "not agreed", "10.0.0.1:6379")
+    assert summary_of(incident, {}).startswith(
         "10.0.0.1:6379 was held for down by 1 sentinel, and no failover came of it: too few sentinels agreed"
     )
 
@@ -91,9 +96,9 @@ def test_a_vote_for_another_candidate_is_a_refusal() -> None:
         line(9500, "-odown", OF_MASTER),
     ]
 
-    [one] = find_sentinel_incidents(fold(items))
+    [incident] = find_sentinel_incidents(fold(items))
 
-    texts = [step_text(step, {}) for step in one.steps]
+    texts = [step_text(step, {}) for step in incident.steps]
     assert f"{OTHER[:8]} does not vote for {ME[:8]} in epoch 3: it has voted for {THIRD[:8]} in epoch 3" in texts
     assert texts[-1] == "nobody took over: no sentinel was elected"
 
@@ -116,6 +121,6 @@ def test_a_timer_that_stood_still_is_an_incident_of_its_sentinel() -> None:
     """S16: TILT."""
     items = [*watched(), line(3000, "+tilt", "#tilt mode entered"), line(33000, "-tilt", "#tilt mode exited")]
 
-    [one] = find_sentinel_incidents(fold(items))
+    [incident] = find_sentinel_incidents(fold(items))
 
-    assert (one.kind, one.subject, one.ended_ns) == ("tilt", ME, 33_000_000_000)
+    assert (incident.kind, incident.subject, incident.ended_ns) == ("tilt", ME, 33_000_000_000)

@@ -54,10 +54,10 @@ def test_damage_inside_a_message_is_a_typed_part_or_a_decode_error(raw: bytes, d
     damaged += data.draw(st.binary(max_size=20))
 
     try:
-        found = decode_message(bytes(damaged))
+        decoded = decode_message(bytes(damaged))
     except DecodeError:
         return
-    assert encode_message(found) == bytes(damaged)
+    assert encode_message(decoded) == bytes(damaged)
 
 
 def test_the_header_is_laid_out_as_the_rules_say() -> None:
@@ -93,20 +93,20 @@ def test_a_light_publish_takes_32_bytes_and_names_no_sender() -> None:
     raw = encode_message(light())
 
     assert (len(raw), raw[12:14]) == (32, b"\x80\x04")
-    found = decode_message(raw)
-    assert found == Message(LightHeader(totlen=32), Publish(b"ch", b"hello1"))
-    assert found.sender is None
+    decoded = decode_message(raw)
+    assert decoded == Message(LightHeader(totlen=32), Publish(b"ch", b"hello1"))
+    assert decoded.sender is None
 
 
 def test_a_type_that_is_not_known_keeps_its_bytes() -> None:
     """R5: newer servers have more types."""
     raw = encode_message(sized(Message(Header(type=11), Unknown(b"new body", ""))))
 
-    found = decode_message(raw)
+    decoded = decode_message(raw)
 
-    assert found.body == Unknown(b"new body", "type 11 is not known")
-    assert found.name == "type-11"
-    assert drop_reason(found) is None
+    assert decoded.body == Unknown(b"new body", "type 11 is not known")
+    assert decoded.name == "type-11"
+    assert drop_reason(decoded) is None
 
 
 @pytest.mark.parametrize("count", [3, 65535])
@@ -116,12 +116,12 @@ def test_a_gossip_count_that_overruns_is_told_and_whole_entries_are_kept(count: 
     raw = bytearray(encode_message(made))
     raw[14:16] = count.to_bytes(2, "big")
 
-    found = decode_message(bytes(raw))
+    decoded = decode_message(bytes(raw))
 
-    assert found.body == made.body
-    assert found.rest == Unknown(b"", f"gossip count {count} overruns the message after 2")
-    assert drop_reason(found) == found.rest.reason
-    assert encode_message(found) == raw
+    assert decoded.body == made.body
+    assert decoded.rest == Unknown(b"", f"gossip count {count} overruns the message after 2")
+    assert drop_reason(decoded) == decoded.rest.reason
+    assert encode_message(decoded) == raw
 
 
 @pytest.mark.parametrize("length", [0, 7, 12, 4096, 0xFFFFFFFF])
@@ -131,12 +131,12 @@ def test_an_extension_of_an_impossible_length_is_kept_as_bytes(length: int) -> N
     raw = bytearray(encode_message(made))
     raw[-16:-12] = length.to_bytes(4, "big")
 
-    found = decode_message(bytes(raw))
+    decoded = decode_message(bytes(raw))
 
-    assert isinstance(found.body, Gossip)
-    assert [extension.value for extension in found.body.extensions] == ["a"]
-    assert found.rest == Unknown(bytes(raw[-16:]), f"extension 1 of 2 claims {length} bytes")
-    assert encode_message(found) == raw
+    assert isinstance(decoded.body, Gossip)
+    assert [extension.value for extension in decoded.body.extensions] == ["a"]
+    assert decoded.rest == Unknown(bytes(raw[-16:]), f"extension 1 of 2 claims {length} bytes")
+    assert encode_message(decoded) == raw
 
 
 def test_extensions_are_read_only_where_the_sender_says_it_has_them() -> None:
@@ -145,17 +145,17 @@ def test_extensions_are_read_only_where_the_sender_says_it_has_them() -> None:
     assert isinstance(made.header, Header)
     raw = encode_message(replace(made, header=replace(made.header, mflags=bytes(3))))
 
-    found = decode_message(raw)
+    decoded = decode_message(raw)
 
-    assert found.rest == Unknown(raw[-16:], "1 extensions without the EXT_DATA flag")
+    assert decoded.rest == Unknown(raw[-16:], "1 extensions without the EXT_DATA flag")
 
 
 def test_extension_values_are_read_by_type() -> None:
     """R15: the table of types."""
-    found = decode_message(encode_message(every_kind()[0]))
+    decoded = decode_message(encode_message(every_kind()[0]))
 
-    assert isinstance(found.body, Gossip)
-    assert [(one.type, one.value) for one in found.body.extensions] == [
+    assert isinstance(decoded.body, Gossip)
+    assert [(extension.type, extension.value) for extension in decoded.body.extensions] == [
         (0, "node-1.example"),
         (1, "first"),
         (2, ForgottenNode(TWO, 60)),
@@ -173,10 +173,10 @@ def test_a_body_that_is_too_short_for_its_type_is_kept_as_bytes(body: Fail | Upd
     raw = bytearray(encode_message(message(kinds[type(body)], body))[:-1])
     raw[4:8] = len(raw).to_bytes(4, "big")
 
-    found = decode_message(bytes(raw))
+    decoded = decode_message(bytes(raw))
 
-    assert isinstance(found.body, Unknown)
-    assert encode_message(found) == raw
+    assert isinstance(decoded.body, Unknown)
+    assert encode_message(decoded) == raw
 
 
 def test_total_lies_are_decode_errors_that_say_where() -> None:
@@ -197,10 +197,10 @@ def test_total_lies_are_decode_errors_that_say_where() -> None:
 
 def test_bytes_behind_totlen_are_kept() -> None:
     """What is given is what comes back."""
-    found = decode_message(encode_message(ping()) + b"more")
+    decoded = decode_message(encode_message(ping()) + b"more")
 
-    assert found.rest == Unknown(b"more", "4 bytes behind the body")
-    assert encode_message(found)[-4:] == b"more"
+    assert decoded.rest == Unknown(b"more", "4 bytes behind the body")
+    assert encode_message(decoded)[-4:] == b"more"
 
 
 @pytest.mark.parametrize("size", [16, 60, 79, 80, 2255])
@@ -208,22 +208,22 @@ def test_the_first_bytes_of_a_header_tell_what_they_reach(size: int) -> None:
     """Snap-length-truncated captures: nothing is made up."""
     raw = encode_message(ping(flags=0x11, current_epoch=7))[:size]
 
-    found = decode_partial(raw)
+    decoded = decode_partial(raw)
 
-    assert isinstance(found.header, PartialHeader)
-    assert (found.sender, found.header.current_epoch) == ((ONE, 7) if size >= 80 else (None, None))
-    assert encode_message(found) == raw
+    assert isinstance(decoded.header, PartialHeader)
+    assert (decoded.sender, decoded.header.current_epoch) == ((ONE, 7) if size >= 80 else (None, None))
+    assert encode_message(decoded) == raw
 
 
 def test_gossip_entries_that_were_captured_whole_are_read() -> None:
     """The header and one entry of three."""
     raw = encode_message(gossip_message(0, entries=3))
 
-    found = decode_partial(raw[: 2256 + 104 + 50])
+    decoded = decode_partial(raw[: 2256 + 104 + 50])
 
-    assert isinstance(found.body, Gossip)
-    assert len(found.body.entries) == 1
-    assert found.rest == Unknown(raw[2256 + 104 : 2256 + 154], "2410 of 2568 bytes were captured")
+    assert isinstance(decoded.body, Gossip)
+    assert len(decoded.body.entries) == 1
+    assert decoded.rest == Unknown(raw[2256 + 104 : 2256 + 154], "2410 of 2568 bytes were captured")
 
 
 def test_a_text_that_is_too_long_for_its_field_is_refused() -> None:

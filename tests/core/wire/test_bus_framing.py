@@ -30,8 +30,8 @@ MARKS = [Mark(n, n, n) for n in range(100)]
 def told(frames: list[Frame]) -> list[object]:
     """Frames without marks."""
     return [
-        (one.count, one.looks_like) if isinstance(one, UnknownBytes) else (type(one).__name__[0], one.raw)
-        for one in frames
+        (frame.count, frame.looks_like) if isinstance(frame, UnknownBytes) else (type(frame).__name__[0], frame.raw)
+        for frame in frames
     ]
 
 
@@ -167,6 +167,6 @@ def test_every_byte_is_in_a_row(steps: list[tuple[bool, int]], synced: bool) -> 
         at += size
     frames += framer.finish(MARKS[0])
 
-    kept = sum(one.count if isinstance(one, UnknownBytes) else len(one.raw) for one in frames)
-    behind_heads = sum(one.totlen - len(one.raw) for one in frames if isinstance(one, PartialMessage))
+    kept = sum(frame.count if isinstance(frame, UnknownBytes) else len(frame.raw) for frame in frames)
+    behind_heads = sum(frame.totlen - len(frame.raw) for frame in frames if isinstance(frame, PartialMessage))
     assert kept <= fed <= kept + behind_heads

@@ -31,9 +31,9 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 def test_the_dump_comes_out_whole_however_it_is_cut(framing, cuts, newlines):
     """Newlines before it are no part of it, nor is the mark behind it, nor what is sent after that."""
     receiver = DumpReceiver()
-    found = b"".join(map(receiver.feed, pieces(b"\n" * newlines + FRAMED[framing] + LATER, cuts)))
+    output = b"".join(map(receiver.feed, pieces(b"\n" * newlines + FRAMED[framing] + LATER, cuts)))
 
-    assert found == DUMP
+    assert output == DUMP
     assert receiver.is_ended
     assert receiver.announced == (len(DUMP) if framing == "length" else None)
 
@@ -42,9 +42,9 @@ def test_the_dump_comes_out_whole_however_it_is_cut(framing, cuts, newlines):
 def test_a_dump_that_is_not_all_there_is_not_ended(framing):
     """One byte is missing."""
     receiver = DumpReceiver()
-    found = receiver.feed(FRAMED[framing][:-1])
+    output = receiver.feed(FRAMED[framing][:-1])
 
-    assert DUMP.startswith(found)
+    assert DUMP.startswith(output)
     assert receiver.is_begun
     assert not receiver.is_ended
 

@@ -44,41 +44,41 @@ def test_reordered_repeated_and_overlapping_segments_give_the_bytes_once(data: s
     cuts = sorted(data.draw(st.sets(st.integers(1, len(DATA) - 1), max_size=8)))
     parts = list(zip([0, *cuts], [*cuts, len(DATA)], strict=True))
     extra = data.draw(st.lists(st.tuples(st.integers(0, 1000), st.integers(1001, len(DATA))), max_size=3))
-    one = stream(isn)
+    direction = stream(isn)
 
     settled = [
-        item for part in data.draw(st.permutations(parts + extra)) for item in one.handle(segment(*part, isn=isn))
+        item for part in data.draw(st.permutations(parts + extra)) for item in direction.handle(segment(*part, isn=isn))
     ]
 
-    assert delivered(settled + one.finish()) == DATA
-    assert one.plain
-    assert one.repeated_bytes == sum(end - start for start, end in extra)
+    assert delivered(settled + direction.finish()) == DATA
+    assert direction.plain
+    assert direction.repeated_bytes == sum(end - start for start, end in extra)
 
 
 def test_a_segment_that_fills_a_hole_gives_its_mark_to_what_waited() -> None:
     """Only then could the receiver read it."""
-    one = stream()
-    one.handle(segment(10, 20, at_ns=1))
+    direction = stream()
+    direction.handle(segment(10, 20, at_ns=1))
 
-    settled = one.handle(segment(0, 10, at_ns=5))
+    settled = direction.handle(segment(0, 10, at_ns=5))
 
     assert [item.mark.ts_ns for item in settled] == [5, 5]
 
 
 def test_a_hole_that_stays_open_too_long_is_a_gap() -> None:
     """By time, by bytes and by segments."""
-    one = stream()
-    one.handle(segment(10, 20, at_ns=1))
-    late = one.handle(segment(30, 40, at_ns=HOLE_NS_MAX + 2))
+    direction = stream()
+    direction.handle(segment(10, 20, at_ns=1))
+    late = direction.handle(segment(30, 40, at_ns=HOLE_NS_MAX + 2))
 
     assert late[:2] == [Gap(1, 11, 10, "not in the capture", Mark(1, 10, 20)), Bytes(DATA[10:20], Mark(1, 10, 20))]
 
     for count, size in ((HELD_SEGMENTS_MAX + 1, 1), (HELD_BYTES_MAX // 1000 + 1, 1000)):
-        one = stream()
+        direction = stream()
         settled = [
             item
             for number in range(count)
-            for item in one.handle(Segment(100 + number * size, 0, bytes(size), 0, Mark(0, 0, 0)))
+            for item in direction.handle(Segment(100 + number * size, 0, bytes(size), 0, Mark(0, 0, 0)))
         ]
         assert isinstance(settled[0], Gap)
         assert settled[0].count == 99
@@ -86,9 +86,9 @@ def test_a_hole_that_stays_open_too_long_is_a_gap() -> None:
 
 def test_bytes_cut_by_the_snap_length_are_a_gap_behind_the_segment() -> None:
     """The rest of the stream goes on behind them."""
-    one = stream()
+    direction = stream()
 
-    settled = one.handle(segment(0, 100, missing=50)) + one.handle(segment(150, 160))
+    settled = direction.handle(segment(0, 100, missing=50)) + direction.handle(segment(150, 160))
 
     assert settled == [
         Bytes(DATA[:100], Mark(0, 0, 100)),
@@ -99,11 +99,11 @@ def test_bytes_cut_by_the_snap_length_are_a_gap_behind_the_segment() -> None:
 
 def test_a_sequence_number_out_of_any_window_is_a_jump() -> None:
     """Another stream on the same ports, or a damaged packet."""
-    one = stream()
-    one.handle(segment(0, 10))
+    direction = stream()
+    direction.handle(segment(0, 10))
     far = Segment(JUMP_BYTES_MAX + 12, 0, b"far", 0, Mark(0, 0, 0))
 
-    assert one.handle(far) == [
+    assert direction.handle(far) == [
         Gap(11, JUMP_BYTES_MAX + 12, None, "sequence number jumps", Mark(0, 0, 0)),
         Bytes(b"far", Mark(0, 0, 0)),
     ]
@@ -112,40 +112,40 @@ def test_a_sequence_number_out_of_any_window_is_a_jump() -> None:
 def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
     """A capture begun in the middle."""
     first = Segment(1000, 0, b"abc", 0, Mark(0, 0, 0))
-    one = TcpStream(first)
+    direction = TcpStream(first)
 
-    assert delivered(one.handle(first)) == b"abc"
-    assert not one.saw_syn
+    assert delivered(direction.handle(first)) == b"abc"
+    assert not direction.saw_syn
 
 
 def test_a_hole_that_the_other_side_acknowledges_is_a_gap_at_once() -> None:
     """RFC 9293, 3.10.7.4: who acknowledges has received all before; nobody sends it again.  All behind came in time."""
-    one = stream()
-    one.handle(segment(10, 20, at_ns=1))
-    one.handle(segment(20, 30, at_ns=2))
+    direction = stream()
+    direction.handle(segment(10, 20, at_ns=1))
+    direction.handle(segment(20, 30, at_ns=2))
 
-    assert one.acknowledge(10, 3) == []
-    assert one.acknowledge(31, 3) == [
+    assert direction.acknowledge(10, 3) == []
+    assert direction.acknowledge(31, 3) == [
         Gap(1, 11, 10, "not in the capture", Mark(1, 10, 20)),
         Bytes(DATA[10:20], Mark(1, 10, 20)),
         Bytes(DATA[20:30], Mark(2, 20, 30)),
     ]
-    assert one.plain
+    assert direction.plain
 
 
 def test_a_capture_that_begins_with_a_keep_alive_lacks_no_byte() -> None:
     """RFC 9293, 3.8.4: a keep-alive has a sequence number that was sent before, and no byte."""
-    one = TcpStream(segment(9, 9))
+    direction = TcpStream(segment(9, 9))
 
-    assert one.handle(segment(10, 20)) == [Bytes(DATA[10:20], Mark(0, 10, 20))]
+    assert direction.handle(segment(10, 20)) == [Bytes(DATA[10:20], Mark(0, 10, 20))]
 
 
 def test_a_fin_tells_what_is_missing_before_it() -> None:
     """Its sequence number is the one behind the last byte."""
-    one = stream()
-    one.handle(segment(0, 10))
+    direction = stream()
+    direction.handle(segment(0, 10))
 
     last = Segment(31, FIN, b"", 0, Mark(4, 5, 6))
 
-    assert one.handle(last) == []
-    assert one.acknowledge(32, 5) == [Gap(11, 31, 20, "not in the capture", Mark(4, 5, 6))]
+    assert direction.handle(last) == []
+    assert direction.acknowledge(32, 5) == [Gap(11, 31, 20, "not in the capture", Mark(4, 5, 6))]

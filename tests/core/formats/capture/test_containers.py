@@ -26,8 +26,8 @@ FILES = {
 def read(file: bytes, piece: int = 1 << 20) -> list[Packet | CaptureProblem]:
     """All that a file holds."""
     reader = CaptureReader()
-    found = [item for at in range(0, len(file), piece) for item in reader.feed(file[at : at + piece])]
-    return [*found, *reader.finish()]
+    packets = [item for at in range(0, len(file), piece) for item in reader.feed(file[at : at + piece])]
+    return [*packets, *reader.finish()]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -36,11 +36,11 @@ def test_packets_are_those_that_dpkt_finds(name: str) -> None:
     dpkt = pytest.importorskip("dpkt")
     kind = dpkt.pcapng.Reader if "pcapng" in name else dpkt.pcap.Reader
 
-    found = read(FILES[name])
+    packets = read(FILES[name])
 
     theirs = list(kind(io.BytesIO(FILES[name])))
-    assert [one.data for one in found if isinstance(one, Packet)] == [data for _, data in theirs]
-    assert [one.ts_ns for one in found if isinstance(one, Packet)] == pytest.approx(
+    assert [packet.data for packet in packets if isinstance(packet, Packet)] == [data for _, data in theirs]
+    assert [packet.ts_ns for packet in packets if isinstance(packet, Packet)] == pytest.approx(
         [int(stamp * SECOND_NS) for stamp, _ in theirs], abs=1000
     )
 
@@ -56,12 +56,12 @@ def test_a_file_may_come_in_pieces_of_any_size(name: str, piece: int) -> None:
 def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
     """Every byte."""
     file = FILES[name]
-    whole = [one for one in read(file) if isinstance(one, Packet)]
+    whole = [packet for packet in read(file) if isinstance(packet, Packet)]
     assert whole
     for end in range(len(file)):
-        found = read(file[:end])
-        packets = [one for one in found if isinstance(one, Packet)]
-        problems = [one for one in found if isinstance(one, CaptureProblem)]
+        packets = read(file[:end])
+        packets = [packet for packet in packets if isinstance(packet, Packet)]
+        problems = [packet for packet in packets if isinstance(packet, CaptureProblem)]
         assert packets == whole[: len(packets)]
         assert len(problems) <= 1
         if problems and problems[0].skipped_bytes:
@@ -110,13 +110,13 @@ def test_sections_and_interfaces_are_followed_and_old_packet_blocks_are_problems
     simple, old = (block(kind, struct.pack("<I", len(raw)) + raw) for kind in (3, 2))
     file = pcapng([]) + second + packet + block(0xBAD, b"whatever") + simple + old + pcapng(SENT[:1], order=">")
 
-    found = read(file)
+    packets = read(file)
 
-    assert [(one.ts_ns, one.link_type, one.data) for one in found if isinstance(one, Packet)] == [
+    assert [(packet.ts_ns, packet.link_type, packet.data) for packet in packets if isinstance(packet, Packet)] == [
         (5 * SECOND_NS, 101, raw),
         (START_NS, 1, frame(SENT[0])),
     ]
-    assert [one.reason for one in found if isinstance(one, CaptureProblem)] == [
+    assert [packet.reason for packet in packets if isinstance(packet, CaptureProblem)] == [
         f"packet block of the unsupported type {kind}" for kind in (3, 2)
     ]
 
@@ -125,10 +125,10 @@ def test_a_packet_block_that_contradicts_itself_is_passed_over() -> None:
     """The block says where it ends."""
     bad = block(6, struct.pack("<IIIII", 9, 0, 0, 4, 4) + b"data")
 
-    found = read(pcapng(SENT[:1]) + bad)
+    packets = read(pcapng(SENT[:1]) + bad)
 
-    assert isinstance(found[0], Packet)
-    assert isinstance(found[1], CaptureProblem)
+    assert isinstance(packets[0], Packet)
+    assert isinstance(packets[1], CaptureProblem)
 
 
 @given(st.sampled_from(sorted(FILES)), st.data())
