@@ -236,9 +236,9 @@ def _replayed(part: str, evidence: list[Evidence]) -> tuple[ClusterNode | None, 
     ip, _, port = part.rpartition("|")
     replay = ObserverReplay(Endpoint(ip, int(port)), node_timeout_ms=DEFAULT_NODE_TIMEOUT_MS)
     messages = 0
-    for one in evidence:
-        replay.feed(one)
-        messages += type(one) is MessageSeen
+    for seen in evidence:
+        replay.feed(seen)
+        messages += type(seen) is MessageSeen
     replay.finish()
     return replay.node, messages
 

@@ -60,7 +60,7 @@ def bus_packets(messages: int, nodes: int = NODES, step_ns: int = STEP_NS) -> It
     """The packets of so many messages of *nodes* nodes, one each *step_ns*, as Ethernet frames."""
     chance = random.Random(17)
     ids = [chance.randbytes(20).hex() for _ in range(nodes)]
-    links = [(one, other) for one in range(nodes) for other in range(nodes) if one != other]
+    links = [(host, other) for host in range(nodes) for other in range(nodes) if host != other]
     sides: dict[tuple[int, int], tuple[_Side, _Side]] = {}
     for number in range(0, messages, 2):
         at = (number // 2) % len(links)

@@ -295,23 +295,23 @@ def replay(options: CaptureOptions) -> Replayed:
                 blobs.setdefault(batch.column("part")[row].as_py(), []).append(batch.column("blob")[row].as_py())
             elif kind == captured.META:
                 facts = json.loads(batch.column("blob")[row].as_py())
-    found = Replayed(facts["node_timeout_ms"], facts["node_timeout_from"], facts["messages"])
+    replayed_capture = Replayed(facts["node_timeout_ms"], facts["node_timeout_from"], facts["messages"])
     start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else None
     for part, pieces in sorted(blobs.items()):
         ip, _, port = part.rpartition("|")
-        _replay_process(Endpoint(ip, int(port)), pieces, start_ns, found)
-    return found
+        _replay_process(Endpoint(ip, int(port)), pieces, start_ns, replayed_capture)
+    return replayed_capture
 
 
-def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None, found: Replayed) -> None:
-    machine = ObserverReplay(process, node_timeout_ms=found.node_timeout_ms, start_ns=start_ns)
+def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None, replayed: Replayed) -> None:
+    machine = ObserverReplay(process, node_timeout_ms=replayed.node_timeout_ms, start_ns=start_ns)
     rows: list[ReplayRow] = []
     for evidence in unpack_evidence(pieces):
         rows += machine.feed(evidence)
     rows += machine.finish()
     events = (row for row in rows if isinstance(row, EventRow) and row.kind in PAIRED_KINDS)
-    found.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
-    found.rows += rows
+    replayed.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
+    replayed.rows += rows
 
 
 class Agreement(NamedTuple):

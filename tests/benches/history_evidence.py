@@ -149,7 +149,7 @@ def _shows(answers: Sequence[dict[str, Any]], promotion: TruePromotion) -> bool:
 def recordings(folders: Sequence[str]) -> list[Recorded]:
     """All recordings below *folders*."""
     paths = sorted({path.parent.parent for folder in folders for path in Path(folder).glob("**/logs/*.log*")})
-    return [one for one in map(Recorded, paths) if one.answers]
+    return [recorded for recorded in map(Recorded, paths) if recorded.answers]
 
 
 def misses(truth: Sequence[TruePromotion], replayed: Told) -> Iterator[str]:

@@ -63,7 +63,7 @@ class LiveMachine(ABC):
         """Return the event of an opened link."""
 
     @abstractmethod
-    def command(self, words: tuple[bytes, ...]) -> Any:
+    def command(self, arguments: tuple[bytes, ...]) -> Any:
         """Return the event of a command."""
 
     @abstractmethod
@@ -79,11 +79,11 @@ class LiveMachine(ABC):
         for effect in self.machine.handle(event, time.time_ns() // 1_000_000):
             self.carry_out(effect)
 
-    def order(self, *words: str) -> Any:
+    def order(self, *arguments: str) -> Any:
         """Return the machine's reply to a command; texts as str, errors as `RespError`."""
 
         async def ask() -> Any:
-            event = self.command(tuple(word.encode() for word in words))
+            event = self.command(tuple(word.encode() for word in arguments))
             replies = []
             for effect in self.machine.handle(event, time.time_ns() // 1_000_000):
                 if isinstance(effect, node_events.Reply | sentinel_events.Reply) and effect.client == 0:
@@ -203,8 +203,8 @@ class LiveNode(LiveMachine):
     def opened(self, link: int, local_ip: str) -> node_events.LinkOpened:
         return node_events.LinkOpened(link)
 
-    def command(self, words: tuple[bytes, ...]) -> node_events.Change:
-        return order(0, words)
+    def command(self, arguments: tuple[bytes, ...]) -> node_events.Change:
+        return order(0, arguments)
 
     def tick(self) -> float:
         self.tell(gossip_events.Tick())
@@ -253,8 +253,8 @@ class LiveSentinel(LiveMachine):
     def opened(self, link: int, local_ip: str) -> sentinel_events.LinkOpened:
         return sentinel_events.LinkOpened(link, local_ip)
 
-    def command(self, words: tuple[bytes, ...]) -> sentinel_events.ClientCommand:
-        return sentinel_events.ClientCommand(0, words)
+    def command(self, arguments: tuple[bytes, ...]) -> sentinel_events.ClientCommand:
+        return sentinel_events.ClientCommand(0, arguments)
 
     def tick(self) -> float:
         self.tell(sentinel_events.Tick())
@@ -264,8 +264,8 @@ class LiveSentinel(LiveMachine):
         client, parser = self.accept(writer), RespParser(source="client")
         with suppress(OSError, DecodeError):
             while data := await reader.read(1 << 16):
-                for words in parser.feed(data):
-                    self.tell(sentinel_events.ClientCommand(client, tuple(words)))
+                for arguments in parser.feed(data):
+                    self.tell(sentinel_events.ClientCommand(client, tuple(arguments)))
         self.close(client)
 
     async def read(self, link: int, reader: asyncio.StreamReader, ip: str) -> None:
@@ -319,9 +319,9 @@ def join(node: LiveNode, cluster: Cluster) -> None:
     wait_for(lambda: all(is_well(line_of(each, node.id)) for each in cluster.nodes), "all servers to know the node")
 
 
-def is_well(words: list[str]) -> bool:
+def is_well(arguments: list[str]) -> bool:
     """Whether a line of CLUSTER NODES is that of a connected master without a failure flag."""
-    return words[2:3] == ["master"] and words[7:8] == ["connected"]
+    return arguments[2:3] == ["master"] and arguments[7:8] == ["connected"]
 
 
 def give_slot_0(node: LiveNode, cluster: Cluster) -> None:

@@ -106,10 +106,10 @@ class Cluster:
 
     # -- orders --------------------------------------------------------------------------------------------------
 
-    def command(self, index: int, *words: str | bytes | int, client: int = 1) -> Any:
+    def command(self, index: int, *arguments: str | bytes | int, client: int = 1) -> Any:
         """What host *index* answers to a client's command; None if it does not answer."""
         host = self.hosts[index]
-        raw = tuple(w if isinstance(w, bytes) else str(w).encode() for w in words)
+        raw = tuple(w if isinstance(w, bytes) else str(w).encode() for w in arguments)
         replies: list[Any] = []
         self.world.on_reply[client] = lambda _, value: replies.append(value)
         self.world.serve(host.process, client, raw)
@@ -166,8 +166,8 @@ class Cluster:
 
     def cut(self, *pairs: tuple[int, int]) -> None:
         """Nothing gets through between pairs of hosts from now on."""
-        for one, other in pairs:
-            self.faults.cut([self.hosts[one].process], [self.hosts[other].process])
+        for node, other in pairs:
+            self.faults.cut([self.hosts[node].process], [self.hosts[other].process])
 
     def heal(self) -> None:
         """Undo every cut."""

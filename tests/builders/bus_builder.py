@@ -254,10 +254,10 @@ def pcap(
     """A classic capture file."""
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link_type)]
-    for one in sent:
-        data = frame(one, link_type, vlans)
-        seconds, rest = divmod(one.ts_ns, SECOND_NS)
-        kept = data[: len(data) - one.cut]
+    for segment in sent:
+        data = frame(segment, link_type, vlans)
+        seconds, rest = divmod(segment.ts_ns, SECOND_NS)
+        kept = data[: len(data) - segment.cut]
         parts.append(struct.pack(order + "IIII", seconds, rest if nanoseconds else rest // 1000, len(kept), len(data)))
         parts.append(kept)
     return b"".join(parts)
@@ -276,10 +276,10 @@ def pcapng(sent: Iterable[Sent], *, link_type: int = 1, order: str = "<", tsreso
     options = b"" if tsresol is None else struct.pack(order + "HHB3xHH", 9, 1, tsresol, 0, 0)
     parts.append(block(1, struct.pack(order + "HHI", link_type, 0, 262144) + options, order))
     ticks = 10**6 if tsresol is None else (2 if tsresol & 0x80 else 10) ** (tsresol & 0x7F)
-    for one in sent:
-        data = frame(one, link_type)
-        kept = data[: len(data) - one.cut]
-        stamp = one.ts_ns * ticks // SECOND_NS
+    for segment in sent:
+        data = frame(segment, link_type)
+        kept = data[: len(data) - segment.cut]
+        stamp = segment.ts_ns * ticks // SECOND_NS
         head = struct.pack(order + "IIIII", 0, stamp >> 32, stamp & 0xFFFFFFFF, len(kept), len(data))
         parts.append(block(6, head + kept, order))
     return b"".join(parts)

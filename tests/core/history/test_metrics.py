@@ -26,7 +26,7 @@ def test_a_promotion_is_found_from_metrics_alone_within_bounds_that_hold_the_tru
         if isinstance(row, NodeViewRow):
             views.setdefault((row.observer, row.node_id), []).append(row)
 
-    (found,) = seen_in_views(views, {})
+    (seen,) = seen_in_views(views, {})
 
-    assert (found.winner, found.old, found.epoch, found.source) == (REPLICA, MASTER, 6, Source.METRICS)
-    assert found.min_ns <= PROMOTED_NS <= found.max_ns + S
+    assert (seen.winner, seen.old, seen.epoch, seen.source) == (REPLICA, MASTER, 6, Source.METRICS)
+    assert seen.min_ns <= PROMOTED_NS <= seen.max_ns + S

@@ -30,14 +30,14 @@ def test_steps_of_a_failover_of_57_nodes_are_merged_to_a_dozen() -> None:
             step(21_000 + place, EventKind.NO_VOTE, node, detail=f"epoch {place}"),
             step(22_000 + place, EventKind.ADOPTED, node),
         ]
-    steps.sort(key=lambda one: one.ts_ns)
+    steps.sort(key=lambda entry: entry.ts_ns)
 
     merged = grouped(steps)
 
     assert len(merged) <= 12
-    doubt = next(one for one in merged if one.kind == EventKind.PFAIL)
+    doubt = next(entry for entry in merged if entry.kind == EventKind.PFAIL)
     assert (doubt.actors, doubt.ts_ns // MS, (doubt.until_ns or 0) // MS) == (57, 15_500, 15_500 + 80 * 56)
-    refusal = next(one for one in merged if one.kind == EventKind.NO_VOTE)
+    refusal = next(entry for entry in merged if entry.kind == EventKind.NO_VOTE)
     assert step_text(refusal, {}).startswith("00000000 does not vote for ffffffff in epoch 7")
     assert step_text(refusal, {}).endswith("; the same for 56 more nodes")
 
@@ -56,7 +56,7 @@ def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> N
     ]
     many = [step(place, EventKind.ELECTION_STALLED, node, detail="no votes") for place in range(3) for node in NODES]
 
-    assert [(one.actor, one.actors, one.ts_ns, one.until_ns) for one in grouped(waits)] == [
+    assert [(entry.actor, entry.actors, entry.ts_ns, entry.until_ns) for entry in grouped(waits)] == [
         (NODES[0], 1, 0, 2 * MS),
         (NODES[1], 1, 0, 2 * MS),
     ]

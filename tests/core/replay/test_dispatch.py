@@ -73,9 +73,9 @@ def test_a_silent_connection_of_an_address_with_two_processes_is_nobodys() -> No
         )
     dispatcher.feed(clue("syn-ack", connection=5, from_opener=False))
 
-    found = [d for d in delivered(dispatcher.finish()) if d.kind == "opened"]
+    opened_deliveries = [d for d in delivered(dispatcher.finish()) if d.kind == "opened"]
 
-    assert [d.process for d in found] == [HOME_B]
+    assert [d.process for d in opened_deliveries] == [HOME_B]
 
 
 def test_a_reset_before_the_connection_was_up_is_a_refusal() -> None:
