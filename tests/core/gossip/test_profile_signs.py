@@ -136,7 +136,7 @@ def test_what_the_machine_of_a_profile_sends_fits_that_profile(name: str) -> Non
     for _, sender, receiver, message in cluster.messages:
         signs[sender].note(message, cluster.hosts[receiver].id)
 
-    assert all(PROFILES[name] in found.fitting for found in signs)
+    assert all(PROFILES[name] in sign.fitting for sign in signs)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_messages_of_real_servers_tell_their_version(recording: str, version: st
     with gzip.open(FOLDER / f"{recording}.jsonl.gz", "rt") as file:
         for line in file:
             row = json.loads(line)
-            found = signs.setdefault(row["sender"], ProfileSigns())
-            if version and found.fitting == ProfileSigns().fitting:
-                found.note_version(version)
-            found.note(decode_message(base64.b64decode(row["raw"])), row["receiver"])
+            sign = signs.setdefault(row["sender"], ProfileSigns())
+            if version and sign.fitting == ProfileSigns().fitting:
+                sign.note_version(version)
+            sign.note(decode_message(base64.b64decode(row["raw"])), row["receiver"])
 
     assert len(signs) >= 3
-    assert {" ".join(profile.name for profile in found.fitting) for found in signs.values()} == {fitting}
+    assert {" ".join(profile.name for profile in sign.fitting) for sign in signs.values()} == {fitting}

@@ -34,9 +34,9 @@ def test_an_order_is_announced_once_to_each_node(profile: Profile, pongs: int, o
     cluster.run(3000)
     cluster.keep_messages = True
     index = 3 if order == "REPLICATE" else 0
-    words = ("REPLICATE", cluster.hosts[1].id) if order == "REPLICATE" else ("BUMPEPOCH",)
+    arguments = ("REPLICATE", cluster.hosts[1].id) if order == "REPLICATE" else ("BUMPEPOCH",)
 
-    cluster.command(index, "CLUSTER", *words)
+    cluster.command(index, "CLUSTER", *arguments)
     cluster.run(20)
 
     assert announced(cluster, index) == pongs

@@ -139,9 +139,9 @@ def test_a_refusal_says_why_and_sends_nothing(
     assert len(lines) == bool(text)
     for line in lines:
         assert text.replace("{master}", profile.word_for_master) in line
-        told = event_of(line)
-        assert told is not None
-        assert told.subject == cluster.hosts[3].id
+        event = event_of(line)
+        assert event is not None
+        assert event.subject == cluster.hosts[3].id
 
 
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_8_1], ids=lambda p: p.name)

@@ -147,7 +147,7 @@ def test_others_are_asked_once_a_second_and_for_their_vote_in_a_failover():
     bench.silent.add(MASTER)
     bench.pass_ms(6000)
     before = bench.commands_to(place, "SENTINEL")
-    assert {words[-1] for words in before} == {"*"}
+    assert {arguments[-1] for arguments in before} == {"*"}
     assert 2 <= len(before) <= 5
 
     bench.opinions[place] = [1, b"*", 0]

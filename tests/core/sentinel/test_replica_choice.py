@@ -14,23 +14,23 @@ NOW = 1_000_000
 
 
 def master(*, down_since_ms: int = 0) -> Instance:
-    found = new_instance(Flag.MASTER, "main", Address("10.0.0.1", 1), NOW)
-    found.down_after_ms = 1000
+    instance = new_instance(Flag.MASTER, "main", Address("10.0.0.1", 1), NOW)
+    instance.down_after_ms = 1000
     if down_since_ms:
-        found.flags |= Flag.S_DOWN | Flag.O_DOWN
-        found.s_down_since_ms = down_since_ms
-    return found
+        instance.flags |= Flag.S_DOWN | Flag.O_DOWN
+        instance.s_down_since_ms = down_since_ms
+    return instance
 
 
 def replica(of: Instance, number: int = 1, **changes: object) -> Instance:
-    found = new_instance(Flag.REPLICA, f"r{number}", Address("10.0.0.2", number), NOW, master=of)
-    found.link.disconnected = False
-    found.link.command = 1
-    found.info_ms = found.link.available_ms = NOW
+    instance = new_instance(Flag.REPLICA, f"r{number}", Address("10.0.0.2", number), NOW, master=of)
+    instance.link.disconnected = False
+    instance.link.command = 1
+    instance.info_ms = instance.link.available_ms = NOW
     for name, value in changes.items():
-        setattr(found.link if hasattr(found.link, name) else found, name, value)
-    of.replicas[found.name] = found
-    return found
+        setattr(instance.link if hasattr(instance.link, name) else instance, name, value)
+    of.replicas[instance.name] = instance
+    return instance
 
 
 @pytest.mark.parametrize(

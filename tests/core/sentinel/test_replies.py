@@ -35,8 +35,8 @@ SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
 """
 
 
-def ours(sentinel: Sentinel, words: list[str], now_ms: int) -> bytes:
-    effects = sentinel.handle(ClientCommand(1, tuple(word.encode() for word in words)), now_ms)
+def ours(sentinel: Sentinel, arguments: list[str], now_ms: int) -> bytes:
+    effects = sentinel.handle(ClientCommand(1, tuple(word.encode() for word in arguments)), now_ms)
     return b"".join(encode_value(effect.value, protocol=2) for effect in effects if isinstance(effect, Reply))
 
 
@@ -59,9 +59,9 @@ def test_replies_are_those_of_the_real_sentinel(dialect):
     with running_sentinel(binary, NOBODY, down_after_ms=100_000) as real:
         time.sleep(0.2)
         for line in COMMANDS.strip().splitlines():
-            words = [word.strip('"') for word in line.split()]
-            theirs = real.raw_reply(*words).replace(b"*-1\r\n", b"$-1\r\n")
-            reply = ours(sentinel, words, 10**12)
+            arguments = [word.strip('"') for word in line.split()]
+            theirs = real.raw_reply(*arguments).replace(b"*-1\r\n", b"$-1\r\n")
+            reply = ours(sentinel, arguments, 10**12)
             if reply != theirs:
                 different.append((line, reply, theirs))
 

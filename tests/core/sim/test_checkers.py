@@ -32,7 +32,7 @@ def rules(stage):
 def test_a_voter_that_says_yes_to_everybody_is_caught(monkeypatch):
     """R162, R163: two shards that ask in one epoch both win."""
     monkeypatch.setattr(gossip_node, "vote_refusal", lambda *_: "")
-    found = set()
+    violations = set()
     for seed in range(12):
         stage = stage_of(5, 2, seed)
         stage.faults.change_paths(stage.world.hosts, stage.world.hosts, delay_us=40_000)
@@ -40,10 +40,10 @@ def test_a_voter_that_says_yes_to_everybody_is_caught(monkeypatch):
         for host in stage.world.hosts[:2]:
             stage.faults.crash(host)
         stage.world.run_to(10_000_000)
-        found |= rules(stage)
+        violations |= rules(stage)
 
-    assert "R162" in found
-    assert "R163" in found
+    assert "R162" in violations
+    assert "R163" in violations
 
 
 def test_an_epoch_that_falls_is_caught():

@@ -53,8 +53,10 @@ def is_chain_of_redis(seed: int, result: Played) -> bool:
     The header of an UPDATE raises its sender's epoch before the slots in its body are compared with that, so a replica that hears
     of a failover from its old master stays with it; when the old master's own header follows, the slots move without it.
     """
-    chained = any(found.rule == "R168" and "which is a replica" in found.text for found in result.violations)
-    rules = {found.rule for found in result.violations}
+    chained = any(
+        violation.rule == "R168" and "which is a replica" in violation.text for violation in result.violations
+    )
+    rules = {violation.rule for violation in result.violations}
     text = scenario_text(seed)
     return chained and rules <= {"R168", "converge"} and any(f"profile={name}" in text for name in CHAINS)
 
