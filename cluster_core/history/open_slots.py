@@ -39,7 +39,10 @@ class OpenSlot(NamedTuple):
 
 def open_slots(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]], lines: Lines) -> list[OpenSlot]:
     """Return all open periods of slots from polls and logs, in time order."""
-    return sorted([*_polled(marks, answered_ns), *_logged(lines)], key=lambda one: (one.from_ns, one.slot, one.node))
+    return sorted(
+        [*_polled(marks, answered_ns), *_logged(lines)],
+        key=lambda open_slot: (open_slot.from_ns, open_slot.slot, open_slot.node),
+    )
 
 
 def _polled(marks: Iterable[OpenMark], answered_ns: Mapping[str, Sequence[int]]) -> Iterable[OpenSlot]:

@@ -79,13 +79,13 @@ def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Rest
     """Return restarts from logs, packets and *sampled* ones, merged, in time order."""
     found = [*_in_logs(lines), *_in_packets(events), *sampled]
     merged: list[Restart] = []
-    for one in sorted(found, key=lambda one: (one.node, one.start_ns, one.source)):
+    for restart in sorted(found, key=lambda restart: (restart.node, restart.start_ns, restart.source)):
         last = merged[-1] if merged else None
-        if last is not None and last.node == one.node and one.end_min_ns <= last.start_ns + SAME_NS:
-            merged[-1] = _both(last, one)
+        if last is not None and last.node == restart.node and restart.end_min_ns <= last.start_ns + SAME_NS:
+            merged[-1] = _both(last, restart)
         else:
-            merged.append(one)
-    return sorted(merged, key=lambda one: (one.end_max_ns, one.node))
+            merged.append(restart)
+    return sorted(merged, key=lambda restart: (restart.end_max_ns, restart.node))
 
 
 TRUST: Final = (Source.LOG, Source.CAPTURE, Source.POLL, Source.METRICS)
@@ -94,7 +94,7 @@ TRUST: Final = (Source.LOG, Source.CAPTURE, Source.POLL, Source.METRICS)
 
 def _both(one: Restart, other: Restart) -> Restart:
     """Merge two sources of a restart: the preferred one with the narrower times."""
-    first, rest = sorted((one, other), key=lambda one: TRUST.index(one.source))
+    first, rest = sorted((one, other), key=lambda source_restart: TRUST.index(source_restart.source))
     low, high = max(one.end_min_ns, other.end_min_ns), min(one.end_max_ns, other.end_max_ns)
     if low > high:
         low, high = first.end_min_ns, first.end_max_ns
@@ -134,20 +134,20 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
 
 def _since_start(mine: Sequence[LoggedLine], at: int) -> Iterator[LoggedLine]:
     """Yield the lines of the process before the start at *at*, last first."""
-    for one in reversed(mine[:at]):
-        yield one
-        if one.kind == EventKind.STARTED:
+    for line in reversed(mine[:at]):
+        yield line
+        if line.kind == EventKind.STARTED:
             return
 
 
 def _until_start(mine: Sequence[LoggedLine], at: int) -> list[LoggedLine]:
     """Return the lines of the process started at *at*."""
-    found = []
-    for one in mine[at + 1 :]:
-        if one.kind == EventKind.STARTED:
+    lines_after = []
+    for line in mine[at + 1 :]:
+        if line.kind == EventKind.STARTED:
             break
-        found.append(one)
-    return found
+        lines_after.append(line)
+    return lines_after
 
 
 def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
@@ -166,13 +166,13 @@ def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
 
 def resyncs_of(lines: Lines) -> list[Resync]:
     """Return the resynchronizations in replicas' logs, in time order."""
-    found: list[Resync] = []
+    resyncs: list[Resync] = []
     for node, mine in lines.of_node.items():
         for at, line in enumerate(mine):
             if line.kind != EventKind.RESYNC_ASKED:
                 continue
-            found += _resync(lines, node, line, mine[at + 1 :])
-    return sorted(found, key=lambda one: (one.from_ns, one.node))
+            resyncs += _resync(lines, node, line, mine[at + 1 :])
+    return sorted(resyncs, key=lambda resync: (resync.from_ns, resync.node))
 
 
 def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLine]) -> Iterator[Resync]:
@@ -203,23 +203,23 @@ def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: L
 
     Each replica followed the master before the restart and loaded no key afterwards.
     """
-    found = []
+    losses = []
     for restart in restarts:
         if restart.loaded:
             continue
         wiped = tuple(
-            one
-            for one in resyncs
-            if one.master == restart.node
-            and one.full
-            and one.flushed
-            and one.keys == 0
-            and 0 <= one.from_ns - restart.start_ns <= LINKED_NS
-            and _had_followed(lines, one.node, restart)
+            resync
+            for resync in resyncs
+            if resync.master == restart.node
+            and resync.full
+            and resync.flushed
+            and resync.keys == 0
+            and 0 <= resync.from_ns - restart.start_ns <= LINKED_NS
+            and _had_followed(lines, resync.node, restart)
         )
         if wiped:
-            found.append(DataLoss(restart.node, restart, wiped))
-    return found
+            losses.append(DataLoss(restart.node, restart, wiped))
+    return losses
 
 
 def _had_followed(lines: Lines, replica: str, restart: Restart) -> bool:

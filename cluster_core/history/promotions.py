@@ -65,41 +65,47 @@ class Promoted:
     @property
     def sources(self) -> tuple[Source, ...]:
         """Return the kinds of evidence."""
-        return tuple(dict.fromkeys(one.source for one in self.sightings))
+        return tuple(dict.fromkeys(sighting.source for sighting in self.sightings))
 
     @property
     def ref(self) -> int:
         """Return a message that shows it, -1 if none."""
-        return next((one.ref for one in self.sightings if one.ref >= 0), -1)
+        return next((sighting.ref for sighting in self.sightings if sighting.ref >= 0), -1)
 
     @property
     def header_ns(self) -> int:
         """Return the time of the winner's header that shows it; the maximum time if none."""
-        return next((one.max_ns for one in self.sightings if one.source is Source.CAPTURE), self.max_ns)
+        return next((sighting.max_ns for sighting in self.sightings if sighting.source is Source.CAPTURE), self.max_ns)
 
     @property
     def order(self) -> str:
         """Return manual, forced or takeover if a log shows an order; automatic if the winner's log shows none."""
-        return next((one.order for one in self.sightings if one.order), "")
+        return next((sighting.order for sighting in self.sightings if sighting.order), "")
 
 
 def merge_sightings(sightings: Iterable[Sighting]) -> list[Promoted]:
     """Merge the sightings of each promotion; promotions are in time order."""
     groups: list[list[Sighting]] = []
-    for one in sorted(sightings, key=lambda one: (one.winner, one.max_ns, one.min_ns, one.source)):
-        group = next((group for group in groups if group[0].winner == one.winner and _is_same(group, one)), None)
+    for sighting in sorted(
+        sightings, key=lambda sighting: (sighting.winner, sighting.max_ns, sighting.min_ns, sighting.source)
+    ):
+        group = next(
+            (group for group in groups if group[0].winner == sighting.winner and _is_same(group, sighting)), None
+        )
         if group is None:
-            groups.append([one])
+            groups.append([sighting])
         else:
-            group.append(one)
-    return sorted((_merged(group) for group in groups), key=lambda one: (one.max_ns, one.winner))
+            group.append(sighting)
+    return sorted((_merged(group) for group in groups), key=lambda promoted: (promoted.max_ns, promoted.winner))
 
 
-def _is_same(group: Sequence[Sighting], one: Sighting) -> bool:
+def _is_same(group: Sequence[Sighting], sighting: Sighting) -> bool:
     epochs = {other.epoch for other in group if other.epoch}
-    if one.epoch and epochs:
-        return one.epoch in epochs
-    return any(one.min_ns <= other.max_ns + NEWS_NS and other.min_ns <= one.max_ns + NEWS_NS for other in group)
+    if sighting.epoch and epochs:
+        return sighting.epoch in epochs
+    return any(
+        sighting.min_ns <= other.max_ns + NEWS_NS and other.min_ns <= sighting.max_ns + NEWS_NS for other in group
+    )
 
 
 TRUST: Final = (Source.CAPTURE, Source.LOG, Source.POLL, Source.METRICS)
@@ -107,22 +113,25 @@ TRUST: Final = (Source.CAPTURE, Source.LOG, Source.POLL, Source.METRICS)
 
 
 def _merged(group: list[Sighting]) -> Promoted:
-    ranked = sorted(group, key=lambda one: (not one.first_hand, TRUST.index(one.source), one.max_ns - one.min_ns))
-    first = [one for one in ranked if one.first_hand] or ranked
-    low, high = max(one.min_ns for one in first), min(one.max_ns for one in first)
+    ranked = sorted(
+        group,
+        key=lambda sighting: (not sighting.first_hand, TRUST.index(sighting.source), sighting.max_ns - sighting.min_ns),
+    )
+    first = [sighting for sighting in ranked if sighting.first_hand] or ranked
+    low, high = max(sighting.min_ns for sighting in first), min(sighting.max_ns for sighting in first)
     skew_ns = max(0, low - high)
     if skew_ns:
         low, high = first[0].min_ns, first[0].max_ns
-    for one in ranked:
-        if low <= one.max_ns < high:
-            high = one.max_ns
-        if low < one.min_ns <= high:
-            low = one.min_ns
+    for sighting in ranked:
+        if low <= sighting.max_ns < high:
+            high = sighting.max_ns
+        if low < sighting.min_ns <= high:
+            low = sighting.min_ns
     return Promoted(
         ranked[0].winner,
-        next((one.old for one in ranked if one.old), ""),
-        next((one.epoch for one in ranked if one.epoch), 0),
-        next((one.slots for one in ranked if one.slots), ""),
+        next((sighting.old for sighting in ranked if sighting.old), ""),
+        next((sighting.epoch for sighting in ranked if sighting.epoch), 0),
+        next((sighting.slots for sighting in ranked if sighting.slots), ""),
         low,
         high,
         tuple(ranked),
@@ -167,14 +176,14 @@ def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Itera
 
 def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
     """Return the view of a new master with its slots: a message may change role and slots separately."""
-    found = rows[at]
+    settled = rows[at]
     for row in rows[at:]:
         if not is_role(row, "master") or row.valid_from_ns - rows[at].valid_from_ns > S:
             break
-        found = row
+        settled = row
         if row.slots:
             break
-    return found
+    return settled
 
 
 def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeViewRow) -> bool:
@@ -223,19 +232,25 @@ def seen_in_logs(lines: Lines) -> Iterator[Sighting]:
     """Yield promotions in winners' logs, and in other logs if the winner's is missing."""
     logged: dict[tuple[str, int], None] = {}
     for line in lines.of_kinds(0, 1 << 62, EventKind.ELECTION_WON, EventKind.TAKEOVER):
-        one = _of_winner(lines, line)
-        logged[one.winner, one.epoch] = None
-        yield one
-    for one in _of_others(lines):
-        if (one.winner, one.epoch) not in logged or one.source is not Source.LOG:
-            yield one
+        promoted = _of_winner(lines, line)
+        logged[promoted.winner, promoted.epoch] = None
+        yield promoted
+    for promoted in _of_others(lines):
+        if (promoted.winner, promoted.epoch) not in logged or promoted.source is not Source.LOG:
+            yield promoted
 
 
 def _of_winner(lines: Lines, line: LoggedLine) -> Sighting:
     winner, ts_ns = line.observer, line.ts_ns
     near = (ts_ns - CLOSE_NS, ts_ns + CLOSE_NS)
-    after = [one for one in lines.between(winner, ts_ns, near[1], EventKind.CONFIG_EPOCH) if one.epoch]
-    began = [one for one in lines.between(winner, ts_ns - FOLLOW_NS, ts_ns, EventKind.ELECTION_STARTED) if one.epoch]
+    after = [
+        near_line for near_line in lines.between(winner, ts_ns, near[1], EventKind.CONFIG_EPOCH) if near_line.epoch
+    ]
+    began = [
+        near_line
+        for near_line in lines.between(winner, ts_ns - FOLLOW_NS, ts_ns, EventKind.ELECTION_STARTED)
+        if near_line.epoch
+    ]
     epoch = after[0].epoch if after else began[-1].epoch if began else 0
     order = "takeover" if line.kind == EventKind.TAKEOVER else _order(lines, winner, ts_ns)
     return Sighting(
@@ -260,34 +275,36 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
     In this order: the winner's log, its previous master, the node asked to step down, the named loser, its master in
     other logs, the node that served its replication, the failing node at its election.
     """
-    named = [one.subject for one in lines.between(node, ts_ns - CLOSE_NS, ts_ns + CLOSE_NS, EventKind.BECAME_MASTER)]
+    named = [
+        logged.subject for logged in lines.between(node, ts_ns - CLOSE_NS, ts_ns + CLOSE_NS, EventKind.BECAME_MASTER)
+    ]
     followed = master_followed(lines, node, ts_ns)
     asked = [
-        one.observer
-        for one in lines.of_kinds(ts_ns - ORDER_NS, ts_ns, EventKind.MANUAL_FAILOVER_MFSTART)
-        if one.subject == node
+        logged.observer
+        for logged in lines.of_kinds(ts_ns - ORDER_NS, ts_ns, EventKind.MANUAL_FAILOVER_MFSTART)
+        if logged.subject == node
     ]
-    told = [
-        one.peer
-        for one in lines.of_kinds(
+    followers_masters = [
+        logged.peer
+        for logged in lines.of_kinds(
             ts_ns, ts_ns + FOLLOW_NS, EventKind.FAILOVER_SEEN, EventKind.SLOTS_MOVED, EventKind.UPDATE_SENT
         )
-        if one.subject == node and one.peer
+        if logged.subject == node and logged.peer
     ]
-    seen = [one.peer for one in lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN) if one.subject == node]
+    seen = [logged.peer for logged in lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN) if logged.subject == node]
     served = [
-        one.observer
-        for one in lines.of_kinds(0, ts_ns, EventKind.SYNC_ASKED)
-        if one.observer != node and lines.node_at(one.detail) == node
+        logged.observer
+        for logged in lines.of_kinds(0, ts_ns, EventKind.SYNC_ASKED)
+        if logged.observer != node and lines.node_at(logged.detail) == node
     ]
-    for found in (named, [followed] if followed else [], asked, told[:1], seen, served):
-        if found:
-            return found[-1]
+    for masters in (named, [followed] if followed else [], asked, followers_masters[:1], seen, served):
+        if masters:
+            return masters[-1]
     failing = failing_at(lines, ts_ns)
     followers = [
-        one.observer
-        for one in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
-        if one.subject == node and (one.observer in failing or one.role == "M")
+        logged.observer
+        for logged in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
+        if logged.subject == node and (logged.observer in failing or logged.role == "M")
     ]
     if followers:
         return followers[0]
@@ -332,9 +349,9 @@ def _of_others(lines: Lines) -> Iterator[Sighting]:
     for line in lines.of_kind.get(EventKind.FAILOVER_SEEN, []):
         if line.subject:
             voted_ns = [
-                one.ts_ns
-                for one in lines.of_kinds(line.ts_ns - FOLLOW_NS, line.ts_ns, EventKind.VOTE)
-                if (one.subject, one.epoch) == (line.subject, line.epoch)
+                vote.ts_ns
+                for vote in lines.of_kinds(line.ts_ns - FOLLOW_NS, line.ts_ns, EventKind.VOTE)
+                if (vote.subject, vote.epoch) == (line.subject, line.epoch)
             ]
             low_ns = min(voted_ns, default=line.ts_ns - FOLLOW_NS)
             yield Sighting(line.subject, line.peer, line.epoch, "", low_ns, line.ts_ns + LINE_NS, Source.LOG, False)
@@ -351,7 +368,9 @@ def _of_others(lines: Lines) -> Iterator[Sighting]:
             old = old_master(lines, winner, seen_ns)
             yield Sighting(winner, old, epoch, "", votes[0].ts_ns, seen_ns + LINE_NS, Source.LOG, False)
     for winner, old, low_ns, ts_ns in _without_votes(lines):
-        if not _is_covered(lines, winner, ts_ns) and not any(low_ns <= one <= ts_ns for one in elected.get(winner, ())):
+        if not _is_covered(lines, winner, ts_ns) and not any(
+            low_ns <= elected_ns <= ts_ns for elected_ns in elected.get(winner, ())
+        ):
             yield Sighting(winner, old, 0, "", low_ns, ts_ns + LINE_NS, Source.LOG, False)
 
 
@@ -360,13 +379,13 @@ def _confirmed_ns(lines: Lines, winner: str, votes: Sequence[LoggedLine]) -> int
     until_ns = votes[0].ts_ns + FOLLOW_NS
     by_subject = (EventKind.BECAME_REPLICA, EventKind.MASTER_SEEN, EventKind.UPDATE_SENT)
     seen = [
-        one.ts_ns
-        for one in lines.of_kinds(votes[0].ts_ns, until_ns, *by_subject, EventKind.REPLICA_SEEN)
-        if winner == (one.subject if one.kind in by_subject else one.peer)
+        logged.ts_ns
+        for logged in lines.of_kinds(votes[0].ts_ns, until_ns, *by_subject, EventKind.REPLICA_SEEN)
+        if winner == (logged.subject if logged.kind in by_subject else logged.peer)
     ]
     for vote in votes:
         after = lines.between(vote.observer, vote.ts_ns, until_ns, *STATES, EventKind.VOTE, EventKind.FAIL_CLEARED)
-        end = next((one for one in after if one is not vote), None)
+        end = next((later for later in after if later is not vote), None)
         before = lines.between(vote.observer, 0, vote.ts_ns, *STATES)
         is_down = bool(before) and before[-1].kind == EventKind.STATE_FAIL
         if is_down and end is not None and end.kind == EventKind.STATE_OK:  # its slots have a master again (R107)
@@ -385,13 +404,13 @@ def _without_votes(lines: Lines) -> Iterator[tuple[str, str, int, int]]:
     for line in lines.of_kind.get(EventKind.MASTER_SEEN, []):
         winner, ts_ns = line.subject, line.ts_ns
         seen = lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN)
-        old = next((one.peer for one in reversed(seen) if one.subject == winner), "")
+        old = next((logged.peer for logged in reversed(seen) if logged.subject == winner), "")
         follows = lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA)
         is_followed = any(
-            (one.subject, one.peer) == (old, winner)
-            if one.kind == EventKind.REPLICA_SEEN
-            else (one.observer, one.subject) == (old, winner)
-            for one in follows
+            (follow.subject, follow.peer) == (old, winner)
+            if follow.kind == EventKind.REPLICA_SEEN
+            else (follow.observer, follow.subject) == (old, winner)
+            for follow in follows
         )
         if old and (is_followed or old in failing_at(lines, ts_ns)):
             yield winner, old, _last_replica_ns(lines, winner, ts_ns), ts_ns
@@ -402,18 +421,18 @@ def _was_its_replica(lines: Lines, line: LoggedLine) -> bool:
     address.
     """
     old, ts_ns = line.observer, line.ts_ns
-    named = [one.subject for one in lines.between(old, 0, ts_ns, EventKind.REPLICA_SEEN) if one.peer == old]
-    address = next((one.detail for one in lines.between(old, ts_ns, ts_ns + S, EventKind.MASTER_CONNECTING)), "")
-    asked = [one.detail for one in lines.between(old, 0, ts_ns, EventKind.SYNC_ASKED)]
+    named = [logged.subject for logged in lines.between(old, 0, ts_ns, EventKind.REPLICA_SEEN) if logged.peer == old]
+    address = next((logged.detail for logged in lines.between(old, ts_ns, ts_ns + S, EventKind.MASTER_CONNECTING)), "")
+    asked = [logged.detail for logged in lines.between(old, 0, ts_ns, EventKind.SYNC_ASKED)]
     return line.subject in named or (bool(address) and address in asked)
 
 
 def _last_replica_ns(lines: Lines, node: str, ts_ns: int) -> int:
     """Return the last time a log shows the node as a replica, at most a minute before the promotion."""
     low_ns = ts_ns - FOLLOW_NS
-    for one in lines.of_kinds(low_ns, ts_ns - 1, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA):
-        if node == (one.subject if one.kind == EventKind.REPLICA_SEEN else one.observer):
-            low_ns = one.ts_ns
+    for logged in lines.of_kinds(low_ns, ts_ns - 1, EventKind.REPLICA_SEEN, EventKind.BECAME_REPLICA):
+        if node == (logged.subject if logged.kind == EventKind.REPLICA_SEEN else logged.observer):
+            low_ns = logged.ts_ns
     return low_ns
 
 

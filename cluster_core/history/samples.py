@@ -36,15 +36,15 @@ Samples = Mapping[tuple[str, Source], Sequence[MetricSample]]
 def sampled_restarts(samples: Samples) -> Iterator[Restart]:
     """Yield restarts, shown by a new run id, a shorter uptime or reset counters."""
     for (node, source), scrapes in samples.items():
-        mine = [one for one in scrapes if one.up is not False]
-        down = [one for one in scrapes if one.up is False]
+        mine = [scrape for scrape in scrapes if scrape.up is not False]
+        down = [scrape for scrape in scrapes if scrape.up is False]
         last = 0
         for at in range(1, len(mine)):
             begin = last if _is_identified(mine[at]) else at - 1
-            found = _restarted_between(mine, begin, at)
-            if found is not None:
-                yield _restart(node, source, mine, *found, down)
-            if found is not None or _is_identified(mine[at]):
+            restart = _restarted_between(mine, begin, at)
+            if restart is not None:
+                yield _restart(node, source, mine, *restart, down)
+            if restart is not None or _is_identified(mine[at]):
                 last = at
 
 
@@ -86,15 +86,17 @@ def _restart(
 ) -> Restart:
     """Return the restart between two samples, dated by the first new uptime and failed scrapes (*down*)."""
     low_ns, high_ns = mine[old].ts_min_ns, mine[new].ts_ns
-    shown = next((span for one in mine[new:] if one.uptime_s is not None and (span := _started(one)) is not None), None)
+    shown = next(
+        (span for scrape in mine[new:] if scrape.uptime_s is not None and (span := _started(scrape)) is not None), None
+    )
     if shown is not None and low_ns <= shown[1] and shown[0] <= high_ns:
         low_start_ns, start_ns = max(low_ns, shown[0]), min(high_ns, shown[1])
     else:
         low_start_ns, start_ns = low_ns, high_ns
     loaded = 0 if mine[new].keys == 0 else None
-    failed = [one for one in down if low_ns <= one.ts_min_ns and one.ts_ns <= high_ns]
-    end_ns = min([start_ns, *(one.ts_ns for one in failed)])
-    ready_ns = max([low_start_ns, *(one.ts_min_ns for one in failed)])
+    failed = [scrape for scrape in down if low_ns <= scrape.ts_min_ns and scrape.ts_ns <= high_ns]
+    end_ns = min([start_ns, *(scrape.ts_ns for scrape in failed)])
+    ready_ns = max([low_start_ns, *(scrape.ts_min_ns for scrape in failed)])
     return Restart(node, low_ns, end_ns, max(start_ns, ready_ns), high_ns, "", loaded, source, ready_ns)
 
 
@@ -117,14 +119,21 @@ def state_changes(
 
     A starting process is in state FAIL (R106) until evidence shows otherwise.
     """
-    seen = [StateChange(one.ts_min_ns, one.ts_ns, one.cluster_ok) for one in samples if one.cluster_ok is not None]
+    seen = [
+        StateChange(sample.ts_min_ns, sample.ts_ns, sample.cluster_ok)
+        for sample in samples
+        if sample.cluster_ok is not None
+    ]
     exact = sorted(logged, key=lambda one: one.max_ns)
-    starts = [StateChange(one.earliest_ready_ns, one.ready_ns or one.start_ns, False, True) for one in restarts]
+    starts = [
+        StateChange(restart.earliest_ready_ns, restart.ready_ns or restart.start_ns, False, True)
+        for restart in restarts
+    ]
     ordered = sorted(
         [*((one, 0) for one in exact), *((one, 1) for one in starts), *((one, 2) for one in seen)],
         key=lambda pair: (pair[0].max_ns, pair[1]),
     )
-    found: list[StateChange] = []
+    merged: list[StateChange] = []
     is_up: bool | None = None
     since_ns = after_ns = first_ns
     for at, (one, rank) in enumerate(ordered):
@@ -137,25 +146,25 @@ def state_changes(
                 is_up, since_ns, after_ns = one.is_up, max(since_ns, one.min_ns), max(after_ns, one.min_ns)
                 continue
             if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
-                if found and found[-1].min_ns < one.min_ns <= found[-1].max_ns:
-                    found[-1] = found[-1]._replace(min_ns=one.min_ns)
+                if merged and merged[-1].min_ns < one.min_ns <= merged[-1].max_ns:
+                    merged[-1] = merged[-1]._replace(min_ns=one.min_ns)
                 continue  # requested before the last change
             one = one._replace(min_ns=after_ns)
         elif (
-            found
-            and found[-1].is_up == one.is_up == is_up
-            and found[-1].min_ns - CLOCK_NS <= one.min_ns <= found[-1].max_ns + CLOCK_NS
+            merged
+            and merged[-1].is_up == one.is_up == is_up
+            and merged[-1].min_ns - CLOCK_NS <= one.min_ns <= merged[-1].max_ns + CLOCK_NS
         ):
-            found[-1] = one = _narrowed(found[-1], one)
+            merged[-1] = one = _narrowed(merged[-1], one)
             since_ns = max(since_ns, one.max_ns)
             after_ns = _earliest_after(one, since_ns)
             continue
         elif one.min_ns < after_ns < one.max_ns:
             one = one._replace(min_ns=after_ns)
-        found.append(one)
+        merged.append(one)
         is_up, since_ns = one.is_up, max(since_ns, one.min_ns if rank else one.max_ns)
         after_ns = _earliest_after(one, since_ns)
-    return found
+    return merged
 
 
 def _earliest_after(one: StateChange, since_ns: int) -> int:
@@ -174,9 +183,9 @@ def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
 
 def emptied(samples: Samples, node: str, from_ns: int, to_ns: int) -> tuple[int, int] | None:
     """Return bounds of when *node* lost all keys it had before *from_ns*, by *to_ns*; None without evidence."""
-    known = [one for source in Source for one in samples.get((node, source), ()) if one.keys is not None]
-    before = [one for one in known if one.ts_min_ns <= from_ns]
-    after = next((one for one in known if from_ns < one.ts_min_ns <= to_ns and one.keys == 0), None)
+    known = [sample for source in Source for sample in samples.get((node, source), ()) if sample.keys is not None]
+    before = [sample for sample in known if sample.ts_min_ns <= from_ns]
+    after = next((sample for sample in known if from_ns < sample.ts_min_ns <= to_ns and sample.keys == 0), None)
     return (before[-1].ts_min_ns, after.ts_ns) if before and before[-1].keys and after is not None else None
 
 
@@ -238,15 +247,15 @@ def _pause_ns(answers: Sequence[MetricSample]) -> int:
 
 def _slow_ns(answers: Sequence[MetricSample]) -> int:
     """Return the reply time above which a reply is late."""
-    waits = sorted(one.ts_ns - one.ts_min_ns for one in answers)
+    waits = sorted(answer.ts_ns - answer.ts_min_ns for answer in answers)
     return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
 
 
 def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
     """Return whether a node replied to every request in time."""
     pause_ns, slow_ns = HOLE * _pause_ns(answers), _slow_ns(answers)
-    begin = max(0, bisect_right(answers, from_ns, key=lambda one: one.ts_ns) - 1)
-    end = bisect_left(answers, to_ns, key=lambda one: one.ts_ns) + 1
+    begin = max(0, bisect_right(answers, from_ns, key=lambda answer: answer.ts_ns) - 1)
+    end = bisect_left(answers, to_ns, key=lambda answer: answer.ts_ns) + 1
     mine = answers[begin:end]
     return (
         pause_ns > 0

@@ -69,13 +69,13 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
     """Group intervals that overlap or are at most *gap_ns* apart, in time order."""
     groups: list[list[Interval]] = []
     until_ns = -1
-    for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
-        if groups and one.from_min_ns <= until_ns + gap_ns:
-            groups[-1].append(one)
+    for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
+        if groups and interval.from_min_ns <= until_ns + gap_ns:
+            groups[-1].append(interval)
         else:
-            groups.append([one])
+            groups.append([interval])
             until_ns = -1
-        until_ns = max(until_ns, NEVER if one.to_max_ns is None else one.to_max_ns)
+        until_ns = max(until_ns, NEVER if interval.to_max_ns is None else interval.to_max_ns)
     return groups
 
 
@@ -85,26 +85,26 @@ def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
     Otherwise the earlier one ended before the later one started.
     """
     groups: list[list[Interval]] = []
-    for one in sorted(intervals, key=lambda one: (one.from_max_ns, one.from_min_ns, one.node)):
+    for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
         last = groups[-1] if groups else []
-        if any(one.from_min_ns <= other.to_min_ns + BRIEF_NS for other in last):
-            last.append(one)
+        if any(interval.from_min_ns <= other.to_min_ns + BRIEF_NS for other in last):
+            last.append(interval)
             continue
         for at, other in enumerate(last):
-            if other.to_max_ns is None or other.to_max_ns > one.from_max_ns:
-                last[at] = other._replace(to_max_ns=one.from_max_ns)
-        groups.append([one])
+            if other.to_max_ns is None or other.to_max_ns > interval.from_max_ns:
+                last[at] = other._replace(to_max_ns=interval.from_max_ns)
+        groups.append([interval])
     return groups
 
 
 def union(group: Sequence[Interval]) -> Interval:
     """Merge a group of overlapping intervals."""
     first = group[0]
-    ends = [one.to_max_ns for one in group]
+    ends = [interval.to_max_ns for interval in group]
     return first._replace(
-        from_min_ns=min(one.from_min_ns for one in group),
-        from_max_ns=min(one.from_max_ns for one in group),
-        to_min_ns=max(one.to_min_ns for one in group),
+        from_min_ns=min(interval.from_min_ns for interval in group),
+        from_max_ns=min(interval.from_max_ns for interval in group),
+        to_min_ns=max(interval.to_min_ns for interval in group),
         to_max_ns=None if None in ends else max(end for end in ends if end is not None),
     )
 
@@ -113,17 +113,19 @@ def common(shards: Sequence[Sequence[Interval]]) -> list[Interval]:
     """Return the times in which all *shards* were without service, in order."""
     if not shards:
         return []
-    found = list(shards[0])
+    overlaps = list(shards[0])
     for shard in shards[1:]:
-        found = [both for one in found for other in shard if (both := _both(one, other)) is not None]
-    return sorted(found, key=lambda one: one.from_max_ns)
+        overlaps = [both for interval in overlaps for other in shard if (both := _both(interval, other)) is not None]
+    return sorted(overlaps, key=lambda interval: interval.from_max_ns)
 
 
-def _both(one: Interval, other: Interval) -> Interval | None:
+def _both(interval: Interval, other: Interval) -> Interval | None:
     """Return the certain overlap of two intervals; None if there may be none."""
-    begin = max(one.from_min_ns, other.from_min_ns), max(one.from_max_ns, other.from_max_ns)
-    ends = [end for end in (one.to_max_ns, other.to_max_ns) if end is not None]
-    low = min(one.to_min_ns, other.to_min_ns)
+    begin = max(interval.from_min_ns, other.from_min_ns), max(interval.from_max_ns, other.from_max_ns)
+    ends = [end for end in (interval.to_max_ns, other.to_max_ns) if end is not None]
+    low = min(interval.to_min_ns, other.to_min_ns)
     if begin[1] >= low:
         return None
-    return one._replace(from_min_ns=begin[0], from_max_ns=begin[1], to_min_ns=low, to_max_ns=min(ends, default=None))
+    return interval._replace(
+        from_min_ns=begin[0], from_max_ns=begin[1], to_min_ns=low, to_max_ns=min(ends, default=None)
+    )

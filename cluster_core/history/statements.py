@@ -75,12 +75,12 @@ class Lines:
 
     def of_kinds(self, from_ns: int, to_ns: int, *kinds: EventKind) -> Sequence[LoggedLine]:
         """Return lines of all nodes of these kinds in a period, in order."""
-        found: list[LoggedLine] = []
+        logged: list[LoggedLine] = []
         for kind in kinds:
             mine = self.of_kind.get(kind, [])
             start = bisect_left(mine, from_ns, key=lambda line: line.ts_ns)
-            found += mine[start : bisect_right(mine, to_ns, key=lambda line: line.ts_ns)]
-        return sorted(found, key=lambda line: (line.ts_ns, line.observer))
+            logged += mine[start : bisect_right(mine, to_ns, key=lambda line: line.ts_ns)]
+        return sorted(logged, key=lambda line: (line.ts_ns, line.observer))
 
 
 def is_role(row: NodeViewRow, role: str) -> bool:

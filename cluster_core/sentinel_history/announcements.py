@@ -44,15 +44,15 @@ def read_announcement(text: str) -> Announcement:
     >>> read_announcement("slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379 new").master
     'mymaster'
     """
-    words = text[:TEXT_CHARS_MAX].split(" ")
-    if len(words) < 4 or words[0] not in _TITLED or not words[3].isdigit():
+    fields = text[:TEXT_CHARS_MAX].split(" ")
+    if len(fields) < 4 or fields[0] not in _TITLED or not fields[3].isdigit():
         return Announcement("", "", NOWHERE, "", NOWHERE, text)
-    role = {"primary": "master", "replica": "slave"}.get(words[0], words[0])
-    address = Address(words[2], leading_number(words[3]))
-    if len(words) >= 8 and words[4] == "@" and words[7].isdigit():
-        master_address = Address(words[6], leading_number(words[7]))
-        return Announcement(role, words[1], address, words[5], master_address, " ".join(words[8:]))
-    return Announcement(role, words[1], address, words[1], address, " ".join(words[4:]))
+    role = {"primary": "master", "replica": "slave"}.get(fields[0], fields[0])
+    address = Address(fields[2], leading_number(fields[3]))
+    if len(fields) >= 8 and fields[4] == "@" and fields[7].isdigit():
+        master_address = Address(fields[6], leading_number(fields[7]))
+        return Announcement(role, fields[1], address, fields[5], master_address, " ".join(fields[8:]))
+    return Announcement(role, fields[1], address, fields[1], address, " ".join(fields[4:]))
 
 
 class Switch(NamedTuple):
@@ -65,10 +65,12 @@ class Switch(NamedTuple):
 
 def read_switch(text: str) -> Switch | None:
     """Parse ``+switch-master``; None for other text."""
-    words = text.split(" ")
-    if len(words) != 5 or not (words[2].isdigit() and words[4].isdigit()):
+    fields = text.split(" ")
+    if len(fields) != 5 or not (fields[2].isdigit() and fields[4].isdigit()):
         return None
-    return Switch(words[0], Address(words[1], leading_number(words[2])), Address(words[3], leading_number(words[4])))
+    return Switch(
+        fields[0], Address(fields[1], leading_number(fields[2])), Address(fields[3], leading_number(fields[4]))
+    )
 
 
 def told_by_log(ts_ns: int, text: str) -> Told | None:

@@ -64,20 +64,20 @@ def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLin
     def wrong(reason: str) -> DecodeError:
         return DecodeError(reason, offset=line, source=source)
 
-    told = read_object(raw, line=line, source=source)
-    if told.get("kind", KIND) != KIND or "masters" not in told:
+    record = read_object(raw, line=line, source=source)
+    if record.get("kind", KIND) != KIND or "masters" not in record:
         return None
-    ts_ns = time_ns(told.get("t2", told.get("time", told.get("t"))))
-    asked_ns = time_ns(told.get("t", told.get("asked", ts_ns)))
+    ts_ns = time_ns(record.get("t2", record.get("time", record.get("t"))))
+    asked_ns = time_ns(record.get("t", record.get("asked", ts_ns)))
     if ts_ns is None or asked_ns is None:
         raise wrong("no time that is understood")
-    node = told.get("node", told.get("port"))
+    node = record.get("node", record.get("port"))
     if not isinstance(node, str | int) or isinstance(node, bool) or not str(node):
         raise wrong("neither node nor port says who answered")
-    masters = _instances(told["masters"])
+    masters = _instances(record["masters"])
     if masters is None:
         raise wrong("masters is no list of instances")
-    polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, _instances(told.get("sentinels")) or ())
+    polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, _instances(record.get("sentinels")) or ())
     return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
 
 
@@ -86,11 +86,11 @@ def _instances(told: Any) -> tuple[dict[str, str], ...] | None:
     if not isinstance(told, list) or len(told) > INSTANCES_MAX:
         return None
     found = []
-    for one in told:
-        if isinstance(one, dict):
-            found.append({str(name): _text(value) for name, value in one.items()})
-        elif isinstance(one, list) and len(one) % 2 == 0:
-            found.append({_text(name): _text(value) for name, value in zip(one[::2], one[1::2], strict=True)})
+    for record in told:
+        if isinstance(record, dict):
+            found.append({str(name): _text(value) for name, value in record.items()})
+        elif isinstance(record, list) and len(record) % 2 == 0:
+            found.append({_text(name): _text(value) for name, value in zip(record[::2], record[1::2], strict=True)})
         else:
             return None
     return tuple(found)

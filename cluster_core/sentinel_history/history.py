@@ -127,11 +127,11 @@ class _Fold:
         """Add the views that are still valid."""
         self.history.views += self._open.values()
 
-    def _note(self, name: str, one: Master, ts_ns: int, cause: str, source: Source) -> None:
-        state = "" if one.state is FailoverState.NONE else one.state.word
+    def _note(self, name: str, master: Master, ts_ns: int, cause: str, source: Source) -> None:
+        state = "" if master.state is FailoverState.NONE else master.state.word
         shown = (
-            self.observer, name, one.address.ip, one.address.port, flag_text(one.flags), one.config_epoch, state,
-            one.quorum or None,
+            self.observer, name, master.address.ip, master.address.port, flag_text(master.flags), master.config_epoch, state,
+            master.quorum or None,
         )  # fmt: skip
         before = self._open.get(name)
         if before is None or before[: len(shown)] != shown:
@@ -147,16 +147,22 @@ class _Fold:
 
     def _take_event(self, told: Told) -> None:
         """Add the event, and apply it; unknown events change nothing."""
-        said = read_announcement(told.text)
+        announcement = read_announcement(told.text)
         switch = read_switch(told.text) if told.channel == "+switch-master" else None
-        subject = said.name if said.role == "sentinel" else str(said.address) if said.role else ""
-        name = switch.master if switch is not None else said.master
+        subject = (
+            announcement.name
+            if announcement.role == "sentinel"
+            else str(announcement.address)
+            if announcement.role
+            else ""
+        )
+        name = switch.master if switch is not None else announcement.master
         subject = str(switch.after) if switch is not None else subject
         self.history.events.append(
             SentinelEventRow(0, self.observer, told.ts_ns, told.channel, told.text, name or None, subject or None)
         )
-        if said.role == "sentinel":
-            self.history.addresses[said.name] = str(said.address)
+        if announcement.role == "sentinel":
+            self.history.addresses[announcement.name] = str(announcement.address)
         if told.channel == "+new-epoch":
             self.epoch = max(self.epoch, leading_number(told.text))
         elif told.channel in ("+vote-for-leader", "voted"):
@@ -169,19 +175,19 @@ class _Fold:
                 if master.promoted != switch.after:
                     master.config_epoch = max(master.config_epoch, self.epoch)
                 master.move(switch.after)
-        elif said.role and said.master_address.port:
-            master = self._master(said.master, said.master_address)
+        elif announcement.role and announcement.master_address.port:
+            master = self._master(announcement.master, announcement.master_address)
             if master is not None:
-                self._change(master, told.channel, said)
+                self._change(master, told.channel, announcement)
 
     def _master(self, name: str, address: Address) -> Master | None:
         if name not in self.masters and len(self.masters) < MASTERS_MAX:
             self.masters[name] = Master(address)
         return self.masters.get(name)
 
-    def _vote(self, told: Told) -> None:
+    def _vote(self, event: Told) -> None:
         """Apply ``RUNID EPOCH``, its own vote for the master that is down, or ``NAME RUNID EPOCH``, another's on request."""
-        *voter, leader, epoch = told.text.split(" ") if told.text.count(" ") in (1, 2) else ("", "")
+        *voter, leader, epoch = event.text.split(" ") if event.text.count(" ") in (1, 2) else ("", "")
         name = next((name for name, one in self.masters.items() if one.flags & Flag.O_DOWN), None)
         name = name or next((name for name, one in self.masters.items() if one.state is not FailoverState.NONE), None)
         name = name or next(iter(self.masters), "")
@@ -194,7 +200,7 @@ class _Fold:
         self.history.votes.append(
             SentinelVoteRow(
                 0,
-                told.ts_ns,
+                event.ts_ns,
                 voter[0] if voter else self.observer,
                 asked,
                 name,
@@ -205,23 +211,23 @@ class _Fold:
             )
         )
 
-    def _change(self, one: Master, channel: str, said: Announcement) -> None:
+    def _change(self, one: Master, channel: str, announcement: Announcement) -> None:
         """Apply an event on a master, or on its replica during a failover."""
-        if said.role == "master":
-            if channel in CURRENT and one.address != said.address:
-                one.move(said.address)  # its switch was not logged
-            if said.rest.startswith("quorum "):
-                one.quorum = leading_number(said.rest[7:])
-        if channel in STATES and said.role != "sentinel":
+        if announcement.role == "master":
+            if channel in CURRENT and one.address != announcement.address:
+                one.move(announcement.address)  # its switch was not logged
+            if announcement.rest.startswith("quorum "):
+                one.quorum = leading_number(announcement.rest[7:])
+        if channel in STATES and announcement.role != "sentinel":
             if channel != "+failover-end" or one.flags & Flag.FAILOVER_IN_PROGRESS:
                 one.state = STATES[channel]
         elif channel == "+promoted-slave":
-            one.promoted = said.address
+            one.promoted = announcement.address
             one.config_epoch = max(one.config_epoch, one.failover_epoch)
-        elif said.role == "master":
-            self._change_master(one, channel, said)
+        elif announcement.role == "master":
+            self._change_master(one, channel, announcement)
 
-    def _change_master(self, one: Master, channel: str, said: Announcement) -> None:
+    def _change_master(self, one: Master, channel: str, announcement: Announcement) -> None:
         match channel:
             case "+sdown":
                 one.flags |= Flag.S_DOWN
@@ -229,7 +235,7 @@ class _Fold:
                 one.flags &= ~Flag.S_DOWN
             case "+odown":
                 one.flags |= Flag.O_DOWN
-                quorum = leading_number(said.rest.rpartition("/")[2])  # ``#quorum 2/2``: agreeing, required
+                quorum = leading_number(announcement.rest.rpartition("/")[2])  # ``#quorum 2/2``: agreeing, required
                 one.quorum = quorum if quorum > 0 else one.quorum
             case "-odown":
                 one.flags &= ~Flag.O_DOWN
@@ -240,8 +246,8 @@ class _Fold:
                 one.failover_epoch, one.state = self.epoch, FailoverState.WAIT_START
             case "+reset-master":
                 one.begin_again()
-            case "+set" if said.rest.startswith("quorum "):
-                one.quorum = leading_number(said.rest[7:]) or one.quorum
+            case "+set" if announcement.rest.startswith("quorum "):
+                one.quorum = leading_number(announcement.rest[7:]) or one.quorum
             case _ if channel.startswith("-failover-abort-"):
                 one.flags &= ~(Flag.FAILOVER_IN_PROGRESS | ORDERED)
                 one.state = FailoverState.NONE
@@ -258,14 +264,14 @@ class _Fold:
                 fields.get("name", ""),
                 Address(fields.get("ip", ""), leading_number(fields.get("port", ""))),
             )
-            one = self.masters.get(name) or Master(address)
-            if one.address != address:
-                one.move(address)
-            one.flags = parse_flags(fields.get("flags", "")) & ~Flag.DISCONNECTED | Flag.MASTER
-            one.state = STATE_BY_WORD.get(fields.get("failover-state", ""), FailoverState.NONE)
-            one.config_epoch = leading_number(fields.get("config-epoch", str(one.config_epoch)))
-            one.quorum = leading_number(fields.get("quorum", str(one.quorum)))
-            polled[name] = one
+            master = self.masters.get(name) or Master(address)
+            if master.address != address:
+                master.move(address)
+            master.flags = parse_flags(fields.get("flags", "")) & ~Flag.DISCONNECTED | Flag.MASTER
+            master.state = STATE_BY_WORD.get(fields.get("failover-state", ""), FailoverState.NONE)
+            master.config_epoch = leading_number(fields.get("config-epoch", str(master.config_epoch)))
+            master.quorum = leading_number(fields.get("quorum", str(master.quorum)))
+            polled[name] = master
         self.masters = polled
 
 

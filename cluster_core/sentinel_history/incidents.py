@@ -39,31 +39,33 @@ def summary_of(one: Incident, names: Names) -> str:
     return _SUMMARIES[one.kind](one, names)
 
 
-def _tell_failover(one: Incident, names: Names) -> str:
-    leader = next((step.actor for step in reversed(one.steps) if step.kind in ("promoted", "won")), "")
+def _tell_failover(incident: Incident, names: Names) -> str:
+    leader = next((step.actor for step in reversed(incident.steps) if step.kind in ("promoted", "won")), "")
     by = f" by sentinel {_name(leader, names)}" if leader else ""
-    if one.variant == "manual":
-        text = f"{one.winner} took over by order from {one.subject}{by}, with epoch {one.epoch}"
-        return f"{text}; every sentinel knew it {seconds(one.adoption_ms)} later"
-    text = f"{one.winner} was promoted in place of {one.subject}{by}, with epoch {one.epoch}"
-    if one.votes is not None:
-        text += f", with {plural(one.votes, 'vote')}"
+    if incident.variant == "manual":
+        text = f"{incident.winner} took over by order from {incident.subject}{by}, with epoch {incident.epoch}"
+        return f"{text}; every sentinel knew it {seconds(incident.adoption_ms)} later"
+    text = f"{incident.winner} was promoted in place of {incident.subject}{by}, with epoch {incident.epoch}"
+    if incident.votes is not None:
+        text += f", with {plural(incident.votes, 'vote')}"
     return text
 
 
-def _tell_failure(one: Incident, names: Names) -> str:
-    reason = next((step for step in reversed(one.steps) if step.kind == EventKind.NO_FAILOVER), None)
-    text = f"{one.subject} was held for down by {plural(len(one.nodes), 'sentinel')}"
+def _tell_failure(incident: Incident, names: Names) -> str:
+    reason = next((step for step in reversed(incident.steps) if step.kind == EventKind.NO_FAILOVER), None)
+    text = f"{incident.subject} was held for down by {plural(len(incident.nodes), 'sentinel')}"
     if reason is not None:
         text += f", and no failover came of it: {OBSTACLES[reason.detail]}"
-    if one.ended_ns is None:
+    if incident.ended_ns is None:
         return f"{text}; it was still down at the end"
-    return f"{text}; back after {seconds((one.ended_ns - one.started_ns) // 1_000_000)}"
+    return f"{text}; back after {seconds((incident.ended_ns - incident.started_ns) // 1_000_000)}"
 
 
-def _tell_tilt(one: Incident, names: Names) -> str:
-    length = "" if one.ended_ns is None else f" for {seconds((one.ended_ns - one.started_ns) // 1_000_000)}"
-    return f"sentinel {_name(one.subject, names)} only watched{length} (TILT): its timer had stood still"
+def _tell_tilt(incident: Incident, names: Names) -> str:
+    length = (
+        "" if incident.ended_ns is None else f" for {seconds((incident.ended_ns - incident.started_ns) // 1_000_000)}"
+    )
+    return f"sentinel {_name(incident.subject, names)} only watched{length} (TILT): its timer had stood still"
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
@@ -194,22 +196,22 @@ def _of_event(row: SentinelEventRow, name: str, addresses: set[str], epochs: dic
     yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail)
 
 
-def _detail(kind: EventKind, said: Announcement) -> tuple[str, int | None]:
+def _detail(kind: EventKind, announcement: Announcement) -> tuple[str, int | None]:
     if kind == EventKind.O_DOWN:
-        quorum = said.rest.removeprefix("#quorum ")
+        quorum = announcement.rest.removeprefix("#quorum ")
         return f"{quorum.replace('/', ' of ')} needed", leading_number(quorum)
     if kind == EventKind.ROLE_CHANGED:
-        return said.rest.rpartition(" is ")[2], None
+        return announcement.rest.rpartition(" is ")[2], None
     return "", None
 
 
 def _votes(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Iterable[Step]:
     """Yield each vote once: the voter's log and the candidate's show it."""
-    told: set[tuple[str, str, int]] = set()
+    counted: set[tuple[str, str, int]] = set()
     for vote in history.votes:
         key = (vote.voter, vote.candidate, vote.epoch)
-        if vote.master == name and from_ns <= vote.ts_ns <= to_ns and key not in told:
-            told.add(key)
+        if vote.master == name and from_ns <= vote.ts_ns <= to_ns and key not in counted:
+            counted.add(key)
             kind = EventKind.VOTE if vote.granted else EventKind.NO_VOTE
             detail = "" if vote.granted else f"{vote.voted_for} {vote.voted_epoch}"
             yield Step(vote.ts_ns, kind, vote.voter, vote.candidate, vote.epoch, detail=detail)
@@ -291,27 +293,27 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
             if id(trouble) not in taken:
                 found.append(_failure(history, trouble))
     found += _tilts(history)
-    return sorted(found, key=lambda one: (one.started_ns, one.kind, one.subject))
+    return sorted(found, key=lambda incident: (incident.started_ns, incident.kind, incident.subject))
 
 
 def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:
     """Return periods of S_DOWN, merged over all sentinels."""
-    found: list[Trouble] = []
+    troubles: list[Trouble] = []
     for row in views:
         flags = row.flags.split(",")
         if "s_down" not in flags or "force_failover" in flags or "coordinated_failover" in flags:
             continue  # Valkey 9 also sets S_DOWN for an ordered failover
         address = f"{row.ip}:{row.port}"
-        open_ = next((one for one in found if one.address == address and _touches(one, row)), None)
+        open_ = next((trouble for trouble in troubles if trouble.address == address and _touches(trouble, row)), None)
         if open_ is None:
             open_ = Trouble(row.master, address, row.valid_from_ns, row.valid_to_ns)
-            found.append(open_)
+            troubles.append(open_)
         elif open_.to_ns is not None:
             open_.to_ns = None if row.valid_to_ns is None else max(open_.to_ns, row.valid_to_ns)
         open_.observers.add(row.observer)
         if "o_down" in flags:
             open_.agreed_ns = min(open_.agreed_ns or row.valid_from_ns, row.valid_from_ns)
-    return found
+    return troubles
 
 
 def _touches(trouble: Trouble, row: SentinelViewRow) -> bool:
@@ -321,20 +323,23 @@ def _touches(trouble: Trouble, row: SentinelViewRow) -> bool:
 def find_switches(views: Sequence[SentinelViewRow]) -> list[Switch]:
     """Return changes of the master's address, merged over all sentinels."""
     last: dict[str, str] = {}
-    found: list[Switch] = []
+    switches: list[Switch] = []
     for row in views:
         new = f"{row.ip}:{row.port}"
         old = last.get(row.observer, new)
         last[row.observer] = new
         if old == new:
             continue
-        switch = next((one for one in reversed(found) if (one.old, one.new) == (old, new) and _is_same(one, row)), None)
+        switch = next(
+            (known for known in reversed(switches) if (known.old, known.new) == (old, new) and _is_same(known, row)),
+            None,
+        )
         if switch is None:
             switch = Switch(row.master, old, new, row.config_epoch)
-            found.append(switch)
+            switches.append(switch)
         switch.adopted_ns[row.observer] = row.valid_from_ns
         switch.epoch = max(switch.epoch or 0, row.config_epoch) or None
-    return found
+    return switches
 
 
 def _is_same(switch: Switch, row: SentinelViewRow) -> bool:
@@ -345,12 +350,12 @@ def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
     """Return the failure that led to the switch."""
     return next(
         (
-            one
-            for one in reversed(troubles)
-            if one.address == switch.old
-            and one.from_ns <= switch.first_ns
-            and (one.to_ns is None or one.to_ns + GAP_NS >= switch.first_ns)
-            and one.agreed_ns is not None
+            trouble
+            for trouble in reversed(troubles)
+            if trouble.address == switch.old
+            and trouble.from_ns <= switch.first_ns
+            and (trouble.to_ns is None or trouble.to_ns + GAP_NS >= switch.first_ns)
+            and trouble.agreed_ns is not None
         ),
         None,
     )
@@ -359,7 +364,7 @@ def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
 def _ordered(history: SentinelHistory, name: str, troubles: Sequence[Trouble]) -> Iterable[SentinelEventRow]:
     """Yield starts of failovers of a healthy master, which were ordered."""
     for row in history.events:
-        is_down = any(one.from_ns <= row.ts_ns <= (one.to_ns or history.last_ns) for one in troubles)
+        is_down = any(trouble.from_ns <= row.ts_ns <= (trouble.to_ns or history.last_ns) for trouble in troubles)
         if row.channel == "+try-failover" and row.master == name and not is_down:
             yield row
 
@@ -417,8 +422,8 @@ def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None,
 
 
 def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str) -> list[SentinelEventRow]:
-    found = _events(history, "+try-failover", switch.name, floor_ns, switch.last_ns)
-    return [row for row in found if row.observer == leader] or found
+    attempts = _events(history, "+try-failover", switch.name, floor_ns, switch.last_ns)
+    return [row for row in attempts if row.observer == leader] or attempts
 
 
 def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:

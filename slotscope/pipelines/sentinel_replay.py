@@ -109,11 +109,15 @@ def _incident_rows(history: SentinelHistory, others: int) -> tuple[list[Incident
     names = name_all(history.observers, history.addresses)
     stories: list[IncidentRow] = []
     steps: list[StepRow] = []
-    for number, one in enumerate(find_sentinel_incidents(history), others + 1):
-        addresses = {one.subject: history.addresses.get(one.subject, one.subject if ":" in one.subject else None)}
-        addresses[one.winner] = one.winner or None
-        stories.append(incident_row(number, one, summary_of(one, names), addresses, prefix=PROFILE))
-        steps += step_rows(number, one, lambda step: step_text(step, names), sees_gaps=False)
+    for number, incident in enumerate(find_sentinel_incidents(history), others + 1):
+        addresses = {
+            incident.subject: history.addresses.get(
+                incident.subject, incident.subject if ":" in incident.subject else None
+            )
+        }
+        addresses[incident.winner] = incident.winner or None
+        stories.append(incident_row(number, incident, summary_of(incident, names), addresses, prefix=PROFILE))
+        steps += step_rows(number, incident, lambda step: step_text(step, names), sees_gaps=False)
     return stories, steps
 
 
@@ -147,7 +151,7 @@ def _write_replay(run: Run, outcome: Outcome) -> None:
 
 
 def _warnings(outcome: Outcome) -> list[Caveat]:
-    found = [
+    caveats = [
         Caveat(
             Severity.WARNING,
             Code.UNKNOWN_SENTINEL,
@@ -158,8 +162,8 @@ def _warnings(outcome: Outcome) -> list[Caveat]:
     ]
     if outcome.bad_records:
         text = f"{outcome.bad_records} bad records: see bronze/bad_records"
-        found.append(Caveat(Severity.WARNING, Code.BAD_EVIDENCE, text))
-    return found
+        caveats.append(Caveat(Severity.WARNING, Code.BAD_EVIDENCE, text))
+    return caveats
 
 
 def _times(name: str, ts_ns: int) -> dict[str, Any]:

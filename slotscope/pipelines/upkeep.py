@@ -44,8 +44,8 @@ def list_snapshots(root: str) -> Answer:
             latest[key] = row
     if not latest:
         raise InputError(f"{root}: no snapshot; is --root right, and did a job write tables there?")
-    found = sorted(latest.values(), key=lambda row: (_seconds(row["data_at"]), row["job"], row["snapshot_id"]))
-    return Answer(COLUMNS, [_line(row) for row in found])
+    snapshots = sorted(latest.values(), key=lambda row: (_seconds(row["data_at"]), row["job"], row["snapshot_id"]))
+    return Answer(COLUMNS, [_line(row) for row in snapshots])
 
 
 def stored_runs(root: str) -> list[dict[str, Any]]:
@@ -71,11 +71,11 @@ def _seconds(moment: datetime | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-def age_of(words: str) -> timedelta:
+def age_of(text: str) -> timedelta:
     """Return the time that *words* name, ``90d``, ``12h`` or ``30m``; raises InputError for others."""
-    match = _AGE.fullmatch(words.strip())
+    match = _AGE.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"--older-than {words}: write a number of days, hours or minutes: 90d, 12h, 30m")
+        raise InputError(f"--older-than {text}: write a number of days, hours or minutes: 90d, 12h, 30m")
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -105,15 +105,15 @@ class BusRecorder:
 
     def _take(self, run: Tcpdump, wait_s: float) -> None:
         """Write the packets that arrive within *wait_s*."""
-        found = run.read(wait_s, self._after_ns)
+        lines = run.read(wait_s, self._after_ns)
         now_ns = time.time_ns()
         if run.head and self.series.head != run.head:
             self.series.end(now_ns)
             self.series.head = run.head
-        if found.data:
-            self._after_ns, self._last_ns = 0, found.last_ns
-            self.packets += found.packets
-            self.series.add(found.data, now_ns, found.last_ns)
+        if lines.data:
+            self._after_ns, self._last_ns = 0, lines.last_ns
+            self.packets += lines.packets
+            self.series.add(lines.data, now_ns, lines.last_ns)
 
     def _turn(self) -> None:
         now_ns = time.time_ns()

@@ -98,12 +98,20 @@ class Point:
         if self.alive_ns is not None:
             self.gaps.end_former(self.alive_ns)
         for kind in Kind:
-            self.recovered[kind] = [one for partial in self._partials(kind) if (one := recover(partial)) is not None]
-            for one in self.recovered[kind]:
-                if one.torn:
-                    begun = read_name(one.name)
-                    from_ns = begun.from_ns if one.path is None and begun is not None else one.written_ns
-                    self.gaps.add(Gap(kind, from_ns, max(one.written_ns, from_ns), Reason.TORN, one.name))
+            self.recovered[kind] = [
+                recovered_file for partial in self._partials(kind) if (recovered_file := recover(partial)) is not None
+            ]
+            for recovered_file in self.recovered[kind]:
+                if recovered_file.torn:
+                    begun = read_name(recovered_file.name)
+                    from_ns = (
+                        begun.from_ns
+                        if recovered_file.path is None and begun is not None
+                        else recovered_file.written_ns
+                    )
+                    self.gaps.add(
+                        Gap(kind, from_ns, max(recovered_file.written_ns, from_ns), Reason.TORN, recovered_file.name)
+                    )
 
     def _partials(self, kind: Kind) -> list[Path]:
         folder = self.folder / kind

@@ -137,14 +137,14 @@ class Tcpdump:
         *lines, rest = bytes(self._words[-SAID_BYTES_MAX:]).split(b"\n")
         self._words = bytearray(rest)
         for line in lines:
-            words = line.decode("utf-8", "replace").strip().removeprefix("tcpdump: ")
-            if _LISTENING in words:
+            message = line.decode("utf-8", "replace").strip().removeprefix("tcpdump: ")
+            if _LISTENING in message:
                 self.is_listening = True
-            counts = _DROPPED.findall(words)
+            counts = _DROPPED.findall(message)
             if counts:
                 self.dropped = sum(map(int, counts))
-            elif words and not _COUNT.match(words):
-                self.said = words[:SAID_CHARS_MAX]
+            elif message and not _COUNT.match(message):
+                self.said = message[:SAID_CHARS_MAX]
 
     def ask_counts(self) -> None:
         """Request the count of dropped packets; a later `read` stores it."""

@@ -80,11 +80,13 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
     history, added = history_of(notes, basis)
     set_up, incidents = find_story(history)
     findings = find_findings(history)
-    recent = [one for one in incidents if one.started_ns >= since_ns]
+    recent = [incident for incident in incidents if incident.started_ns >= since_ns]
     _write(run, history, recent, findings, since_ns)
-    said = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
+    caveats = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
     views = rows_table(added, NodeViewRow, NODE_VIEWS)
-    return Gold(sum(len(one.steps) for one in recent), headers.states, clusters_in(notes.rows), views, said)
+    return Gold(
+        sum(len(incident.steps) for incident in recent), headers.states, clusters_in(notes.rows), views, caveats
+    )
 
 
 def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
@@ -119,12 +121,12 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
     names = name_all(history.nodes, history.addresses)
     kept = len(_stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident"))
     numbered = list(enumerate(incidents, kept + 1))
-    found = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
+    incident_rows = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
     steps = [row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names))]
-    kinds = ((found, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
+    kinds = ((incident_rows, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
     changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
-    told = [finding_row(0, one) for one in findings if one.last_ns is None or one.last_ns >= since_ns]
-    rows = rows_table(told, FindingRow, FINDINGS).to_pylist()
+    finding_rows = [finding_row(0, one) for one in findings if one.last_ns is None or one.last_ns >= since_ns]
+    rows = rows_table(finding_rows, FindingRow, FINDINGS).to_pylist()
     first_ns = {_about(row): row["first_ns"] or 0 for row in rows}
     before = _stored(run, FINDINGS, f"last_ns < {since_ns}", *FINDINGS.unlabelled.names)
     rows += [row for row in before if first_ns.get(_about(row), since_ns) > row["first_ns"]]

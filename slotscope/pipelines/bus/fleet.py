@@ -139,11 +139,11 @@ def _complete(
     begin_together(begun)
     runs = {run.run_id: run for run in begun}
     try:
-        found = fold(begun)
-        runs |= {run.run_id: run for run, _ in found}  # tasks return copies
-        for _, folded in found:
+        results = fold(begun)
+        runs |= {run.run_id: run for run, _ in results}  # tasks return copies
+        for _, folded in results:
             _raise_for_all(folded)
-        good = [run for run, folded in found if folded.outcome is not None]
+        good = [run for run, folded in results if folded.outcome is not None]
         if good:
             close_together(good)
     except BaseException as error:
@@ -151,10 +151,10 @@ def _complete(
             if not run.is_closed:
                 run.abandon(error)
         raise
-    for run, folded in found:
+    for run, folded in results:
         if folded.outcome is None:
             run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
-    return [folded for _, folded in found]
+    return [folded for _, folded in results]
 
 
 def _raise_for_all(folded: Folded) -> None:
@@ -180,17 +180,17 @@ def stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
     """The stored rows that folds of *runs* read, by snapshot: each table is read once for all of them."""
     root, names = runs[0].root, [run.name for run in runs]
     states = _rows_by_snapshot(root, REPLAY_STATE, delta_files.any_of("snapshot_id", names), names)
-    found: dict[str, dict[Table, pa.Table]] = {name: {REPLAY_STATE: states[name]} for name in names}
+    tables: dict[str, dict[Table, pa.Table]] = {name: {REPLAY_STATE: states[name]} for name in names}
     for table in (*READ_BY_FOLDS, CLUSTERS):
         for name, rows in _rows_by_snapshot(root, table, delta_files.any_of(table.key[0], names), names).items():
-            found[name][table] = rows
-    polls = " OR ".join(_recent_polls(name, states[name], found[name][INCIDENTS]) for name in names)
+            tables[name][table] = rows
+    polls = " OR ".join(_recent_polls(name, states[name], tables[name][INCIDENTS]) for name in names)
     for name, rows in _rows_by_snapshot(root, NODE_POLLS, polls, names).items():
-        found[name][NODE_POLLS] = rows
+        tables[name][NODE_POLLS] = rows
     where = " OR ".join(filter(None, map(_unsettled_messages, names, states.values()))) or "FALSE"
     for name, rows in _rows_by_snapshot(root, BUS_MESSAGES, where, names).items():
-        found[name][BUS_MESSAGES] = rows
-    return found
+        tables[name][BUS_MESSAGES] = rows
+    return tables
 
 
 def _recent_polls(name: str, states: pa.Table, incidents: pa.Table) -> str:
@@ -198,7 +198,7 @@ def _recent_polls(name: str, states: pa.Table, incidents: pa.Table) -> str:
     capture = states.filter(pc.field("part") == CAPTURE_PART).select(["options"]).to_pylist()
     options = [json.loads(row["options"]) for row in capture]
     rows = incidents.select(["started_ns", "ended_ns"]).to_pylist()
-    since_ns = max((recent_since(rows, one["last_ns"], one["lateness_ns"]) for one in options), default=0)
+    since_ns = max((recent_since(rows, option["last_ns"], option["lateness_ns"]) for option in options), default=0)
     return f"({delta_files.any_of('snapshot_id', [name])} AND ts_ns >= {polls_since(since_ns)})"
 
 
@@ -211,17 +211,17 @@ def _unsettled_messages(name: str, states: pa.Table) -> str:
 
 def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of *table* that meet *where*, by its first column; of polls only texts with open slots."""
-    found, start = dict.fromkeys(names, table.stored.empty_table()), 0
+    tables, start = dict.fromkeys(names, table.stored.empty_table()), 0
     if where == "FALSE" or not delta_files.exists(root, table):
-        return found
+        return tables
     needed = {"text": f"CASE WHEN {HAS_OPEN_SLOTS} THEN text END AS text"} if table is NODE_POLLS else {}
     columns = ", ".join(needed.get(name, f'"{name}"') for name in table.columns)
     sql = f"SELECT {columns} FROM {table.sql_name} WHERE {where} ORDER BY {table.columns[0]}"
     rows = delta_files.query_table(root, sql, table).cast(table.stored)
     stretches = pc.run_end_encode(rows.column(0).combine_chunks())
     for name, end in zip(stretches.values.to_pylist(), stretches.run_ends.to_pylist(), strict=True):
-        found[name], start = rows.slice(start, end - start), end
-    return found
+        tables[name], start = rows.slice(start, end - start), end
+    return tables
 
 
 def _folded(

@@ -73,8 +73,8 @@ class Followed(NamedTuple):
         outcome = self.outcome
         doubts = sum(one.severity != Severity.NOTE for one in outcome.warnings)
         amiss = ((outcome.bad_records, "bad record"), (doubts, "warning"))
-        told = "".join(f", {plural(count, words)}" for count, words in amiss if count)
-        return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.lines()[0]}{told}"
+        problems = "".join(f", {plural(count, noun)}" for count, noun in amiss if count)
+        return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.lines()[0]}{problems}"
 
 
 class Follower:
@@ -163,8 +163,8 @@ class Follower:
                 self._has_warned = True
                 place = printable(min(deep))
                 sys.stderr.write(f"slotscope: {place}: not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND\n")
-            found = recorded_inputs((path, listed[path]) for path in listed.keys() - deep)
-            by_cluster = {name: list(mine) for name, mine in groupby(found, key=lambda file: file.place.cluster)}
+            new_inputs = recorded_inputs((path, listed[path]) for path in listed.keys() - deep)
+            by_cluster = {name: list(mine) for name, mine in groupby(new_inputs, key=lambda file: file.place.cluster)}
             own = {name: mine for name, mine in by_cluster.items() if self._follows(name)}
             self._fold_all(own, Batch(self._stream_id, number))
         except (
@@ -246,11 +246,11 @@ class Follower:
         first_ns = min(file.place.file.from_ns for file in files)
         rows = read_rows(self._request.root, REPLAYS, columns=("first_ns",), snapshot_id=cluster)
         known_ns = min((row["first_ns"] for row in rows if row["first_ns"]), default=first_ns)
-        words = f"read anew after an upgrade or a failure: {plural(len(files), 'file')} of the landing"
+        reason = f"read anew after an upgrade or a failure: {plural(len(files), 'file')} of the landing"
         if first_ns <= known_ns:
-            return Caveat(Severity.NOTE, Code.STATE, f"{words}; nothing is lost")
+            return Caveat(Severity.NOTE, Code.STATE, f"{reason}; nothing is lost")
         since = write_instant(first_ns)
-        return Caveat(Severity.WARNING, Code.STATE, f"{words}; history before {since} is lost: its files are gone")
+        return Caveat(Severity.WARNING, Code.STATE, f"{reason}; history before {since} is lost: its files are gone")
 
 
 def checkpoint_of(clusters: Sequence[str]) -> str:

@@ -104,11 +104,11 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
     """What headers came to, by the `NOTE` of new ones and the *states* of nodes that said nothing since."""
     found = Headers([], {})
     for batch in batches:
-        for what, words, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        for what, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if what == SPEECH:
-                found.spans.append(_speech(words, numbers))
+                found.spans.append(_speech(texts, numbers))
             else:
-                found.states[words[0]] = state
+                found.states[texts[0]] = state
     for node, state in states.of_node.items():
         if node not in found.states:  # it said nothing since
             found.spans.extend(_loaded(node, state).finish(basis.last_ns))
@@ -138,17 +138,17 @@ def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
         notes: list[_Note] = []
         read = _Columns(batch)
         for start, end in read.stretches(thresholds.silence_ns, states.settled_id):
-            sender, said = read.row(start)
+            sender, header = read.row(start)
             if node is None or sender != node.node:
                 if node is not None:
                     notes += _closing(node, basis, is_saved=is_saved)
                 known = states.of_node.get(sender)
                 node = SpeechFolder(sender, thresholds) if known is None else _loaded(sender, known)
                 is_saved = states.settled_id < 0
-            if not is_saved and said.ref >= states.settled_id:
+            if not is_saved and header.ref >= states.settled_id:
                 notes.append((STATE, [sender], [], save(node)))
                 is_saved = True
-            node.feed(said)
+            node.feed(header)
             if end - start > 1 and not node.feed_alike(*read.alike(start + 1, end)):
                 for row in range(start + 1, end):
                     node.feed(read.row(row)[1])
@@ -202,9 +202,9 @@ def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
 
 
 def _loaded(node: str, state: bytes) -> SpeechFolder:
-    found = load(state, source=f"{STATE_SOURCE} of the headers of {node}")
-    assert isinstance(found, SpeechFolder)
-    return found
+    folder = load(state, source=f"{STATE_SOURCE} of the headers of {node}")
+    assert isinstance(folder, SpeechFolder)
+    return folder
 
 
 def _closing(node: SpeechFolder, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
@@ -219,9 +219,9 @@ def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=NOTE)
 
 
-def _speech(words: list[str], numbers: list[int]) -> Speech:
+def _speech(texts: list[str], numbers: list[int]) -> Speech:
     """The opposite of what `_closing` makes of one span."""
-    node, replicaof = words
+    node, replicaof = texts
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
     current, config, slots, state, first_offset, last_offset = claims
     return Speech(

@@ -179,11 +179,11 @@ class HistoryReplay:
         with ThreadPoolExecutor(1, "captured") as beside:
             captured_tables = beside.submit(self._write_captured, read, facts, state)
             with progress("replaying", how_far(self._spark, "tasks") if self._spark else str):
-                found = self._keep(beliefs_of(self._replayed(read, facts, state)))
+                beliefs = self._keep(beliefs_of(self._replayed(read, facts, state)))
             with progress("writing tables"):
                 captured_tables.result()
         with progress("writing tables"):
-            return self._write(read.seen, found, facts, state, basis)
+            return self._write(read.seen, beliefs, facts, state, basis)
 
     def _keep(self, rows: Rows) -> Any:
         """*rows*, which Spark keeps until `_forget` where they are a query."""

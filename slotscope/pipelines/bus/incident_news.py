@@ -80,34 +80,39 @@ class Hooks:
         """Whose the webhook is: the rest of an address may hold a secret."""
         return urlsplit(self.webhook).hostname or ""
 
-    def notify(self, told: dict[str, Any], failed: str = "") -> str:
+    def notify(self, report: dict[str, Any], failed: str = "") -> str:
         """Notify both, or those that *failed*, the result of an earlier call, names; return the failures in a few words, empty without any."""
         if self.reports_url:
-            told = told | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(told['page'])}"}
+            report = report | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(report['page'])}"}
         names = {part.partition(": ")[0] for part in failed.split("; ")}
         program, host = shlex.split(self.command)[:1], self._host
         due = names & {*program, host} or {*program, host}
         failures = (
-            self._run(json.dumps(told).encode(), told) if due.issuperset(program) else "",
-            self._post(json.dumps(FORMS[self.form](told)).encode()) if host in due else "",
+            self._run(json.dumps(report).encode(), report) if due.issuperset(program) else "",
+            self._post(json.dumps(FORMS[self.form](report)).encode()) if host in due else "",
         )
         return "; ".join(filter(None, failures))
 
-    def _run(self, document: bytes, told: dict[str, Any]) -> str:
+    def _run(self, document: bytes, report: dict[str, Any]) -> str:
         if not self.command:
             return ""
-        words = shlex.split(self.command)
+        arguments = shlex.split(self.command)
         known = {
-            f"SLOTSCOPE_{name.upper()}": str(told[name] or "")
+            f"SLOTSCOPE_{name.upper()}": str(report[name] or "")
             for name in ("cluster", "incident_id", "kind", "state", "page")
         }
         try:
             ended = subprocess.run(
-                words, input=document, env=os.environ | known, timeout=COMMAND_S, stdout=subprocess.DEVNULL, check=False
+                arguments,
+                input=document,
+                env=os.environ | known,
+                timeout=COMMAND_S,
+                stdout=subprocess.DEVNULL,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{words[0]}: {_reason(error)}"
-        return f"{words[0]}: exit code {ended.returncode}" if ended.returncode else ""
+            return f"{arguments[0]}: {_reason(error)}"
+        return f"{arguments[0]}: exit code {ended.returncode}" if ended.returncode else ""
 
     def _post(self, document: bytes) -> str:
         if not self.webhook:
@@ -123,27 +128,27 @@ class Hooks:
             return f"{host}: {_reason(error)}"
 
 
-def _alertmanager(told: dict[str, Any]) -> dict[str, Any]:
+def _alertmanager(report: dict[str, Any]) -> dict[str, Any]:
     """The body of Alertmanager's webhook, version 4."""
-    labels = {"alertname": "SlotscopeIncident", **{name: told[name] for name in ("cluster", "incident_id", "kind")}}
-    notes = {"summary": told["summary"], "page": told["page"]}
-    status = "firing" if told["state"] == OPEN else "resolved"
-    times = {"startsAt": told["started_ns"], "endsAt": told["ended_ns"]}
+    labels = {"alertname": "SlotscopeIncident", **{name: report[name] for name in ("cluster", "incident_id", "kind")}}
+    notes = {"summary": report["summary"], "page": report["page"]}
+    status = "firing" if report["state"] == OPEN else "resolved"
+    times = {"startsAt": report["started_ns"], "endsAt": report["ended_ns"]}
     alert = {
-        "status": status, "labels": labels, "annotations": notes, "generatorURL": told["page"],
+        "status": status, "labels": labels, "annotations": notes, "generatorURL": report["page"],
         **{name: write_instant(ns) if ns is not None else "0001-01-01T00:00:00Z" for name, ns in times.items()},
         "fingerprint": sha256(json.dumps(labels).encode()).hexdigest()[:16],
     }  # fmt: skip
     return {
-        "version": "4", "groupKey": f"{told['cluster']}/{told['incident_id']}", "truncatedAlerts": 0, "status": status,
+        "version": "4", "groupKey": f"{report['cluster']}/{report['incident_id']}", "truncatedAlerts": 0, "status": status,
         "receiver": "slotscope", "groupLabels": labels, "commonLabels": labels, "commonAnnotations": notes,
-        "externalURL": told["page"], "alerts": [alert],
+        "externalURL": report["page"], "alerts": [alert],
     }  # fmt: skip
 
 
-def _slack(told: dict[str, Any]) -> dict[str, Any]:
+def _slack(report: dict[str, Any]) -> dict[str, Any]:
     """The body of an incoming webhook of Slack, Mattermost or Rocket.Chat."""
-    return {"text": f"{told['cluster']}: {told['kind']} {told['state']}: {told['summary']}\n{told['page']}"}
+    return {"text": f"{report['cluster']}: {report['kind']} {report['state']}: {report['summary']}\n{report['page']}"}
 
 
 FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
@@ -155,8 +160,8 @@ FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
 def _reason(error: Exception) -> str:
     """What went wrong, without what an address may hold."""
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
-    words = inner.strerror if isinstance(inner, OSError) else None
-    return words or type(inner).__name__
+    reason = inner.strerror if isinstance(inner, OSError) else None
+    return reason or type(inner).__name__
 
 
 def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
@@ -170,7 +175,7 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
         if news is not None:
             known[cluster] = before | {state["incident_id"]: state for state in news.states}
             lines += news.lines
-    named = {name: row["cluster"] for found in (states, rows) for name, mine in found.items() for row in mine}
+    named = {name: row["cluster"] for tables in (states, rows) for name, mine in tables.items() for row in mine}
     runs = [Run(root, JOB, cluster, named[cluster], continues=True) for cluster in known]
     if runs:
         begin_together(runs)
@@ -218,10 +223,10 @@ def _by_cluster(
         return {}
     names = ("snapshot_id", "cluster", *columns) if columns else ()
     where = delta_files.any_of("snapshot_id", clusters)
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_cluster: dict[str, list[dict[str, Any]]] = {}
     for row in delta_files.read_rows(root, table, columns=names, where=where, order_by=order_by):
-        found.setdefault(row["snapshot_id"], []).append(row)
-    return found
+        by_cluster.setdefault(row["snapshot_id"], []).append(row)
+    return by_cluster
 
 
 def _state_of(row: dict[str, Any]) -> str:
@@ -252,5 +257,5 @@ def _report(cluster: str, row: dict[str, Any], before: dict[str, Any] | None, ho
         news.lines.append(f"{cluster}: {row['state']}: {row['summary']} ({row['page']})")
     if failure:
         news.lines.append(f"{cluster}: {row['incident_id']}: not delivered: {failure}")
-    told = {name: row[name] for name in ("incident_id", "state", "summary", "page")}
-    news.states.append(told | {"told_ns": time.time_ns(), "failure": failure or None, "attempts": attempts})
+    report = {name: row[name] for name in ("incident_id", "state", "summary", "page")}
+    news.states.append(report | {"told_ns": time.time_ns(), "failure": failure or None, "attempts": attempts})

@@ -35,7 +35,9 @@ class Inputs:
     @classmethod
     def of_landing(cls, recorded: Sequence[RecordedInput], log_node: tuple[str, ...]) -> Inputs:
         """The files of one cluster in a landing."""
-        named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
+        named = {
+            kind: [InputFile(file.path, file.size) for file in recorded if file.place.kind is kind] for kind in Kind
+        }
         inputs = cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded), metrics=named[Kind.METRICS])
         return replace(inputs, log_node=pairs_of(log_node, inputs.sizes()))
 
@@ -59,7 +61,7 @@ def find_inputs(request: HistoryOptions) -> Inputs:
     )
     inputs = replace(inputs, log_node=pairs_of(request.log_node, inputs.sizes()))
     recorded = recorded_inputs(inputs.sizes().items())
-    is_landing = len(recorded) == len(inputs.sizes()) and len({one.place.cluster for one in recorded}) == 1
+    is_landing = len(recorded) == len(inputs.sizes()) and len({file.place.cluster for file in recorded}) == 1
     return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs
 
 

@@ -123,14 +123,14 @@ LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoc
 
 def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
     """CLUSTER INFO and INFO of each observer, in order of time, as far as they were asked for."""
-    found: dict[tuple[str, Source], list[MetricSample]] = {}
+    by_node: dict[tuple[str, Source], list[MetricSample]] = {}
     for row in polls:
         asked_ns = row["ts_ns"] if row["asked_ns"] is None else min(row["asked_ns"], row["ts_ns"])
         values = {name: row[name] for name in SAMPLED}
         values["server_run_id"] = values["server_run_id"] or ""
         sample = MetricSample(asked_ns, row["ts_ns"], row["observer"], **values)
-        found.setdefault((row["observer"], Source.POLL), []).append(sample)
-    return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in found.items()}
+        by_node.setdefault((row["observer"], Source.POLL), []).append(sample)
+    return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in by_node.items()}
 
 
 OPEN_SLOT = "->-|-<-"

@@ -43,7 +43,7 @@ class Outcome:
         )  # fmt: skip
         read = ", ".join(plural(count, what) for count, what in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
-        if any(one.code == Code.NODE_TIMEOUT for one in self.warnings):
+        if any(warning.code == Code.NODE_TIMEOUT for warning in self.warnings):
             timeout = f"{timeout}, assumed" if self.messages else "unknown, give --node-timeout-ms"
         lines = [f"{read}, {plural(self.observers, 'process', 'processes')}, node timeout {timeout} ({files})"]
         if self.bad_records:
@@ -62,27 +62,27 @@ def outcome_of(
     """What a replay came to, by the *facts* of its first task and *caveats* of others."""
     warnings = [*caveats, *(Caveat.of(*note) for note in facts["notes"])]
     if facts["left_out"]:
-        words = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
-        warnings.append(Caveat(Severity.WARNING, Code.LATE, words))
+        text = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
+        warnings.append(Caveat(Severity.WARNING, Code.LATE, text))
     if facts["node_timeout_from"] == "default" and inputs.captures:
-        words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
-        warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
+        text = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
+        warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, text))
     if facts["node_timeout_from"] == "default" and not inputs.captures:
-        words = "node timeout: unknown; give --node-timeout-ms. Without it, events up to 30 s apart are taken for one incident"
-        warnings.append(Caveat(Severity.NOTE, Code.NODE_TIMEOUT, words))
+        text = "node timeout: unknown; give --node-timeout-ms. Without it, events up to 30 s apart are taken for one incident"
+        warnings.append(Caveat(Severity.NOTE, Code.NODE_TIMEOUT, text))
     if facts["fitting"] and request.profile is None and inputs.captures:
         several = "; ".join(facts["fitting"])
         taken = ", ".join(facts["profiles"])
-        words = (
+        text = (
             f"the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
             " (--profile, or --log of a server's start, says which)"
         )
-        warnings.append(Caveat(Severity.NOTE, Code.PROFILE, words))
+        warnings.append(Caveat(Severity.NOTE, Code.PROFILE, text))
     if inputs.captures and not facts["messages"]:
         warnings.append(Caveat(Severity.WARNING, Code.NO_MESSAGES, "the captures hold no cluster-bus message"))
     if facts["clock_steps"]:
-        words = f"the clock of the captures was set back {facts['clock_steps']} times"
-        warnings.append(Caveat(Severity.WARNING, Code.CLOCK, words))
+        text = f"the clock of the captures was set back {facts['clock_steps']} times"
+        warnings.append(Caveat(Severity.WARNING, Code.CLOCK, text))
     return Outcome(
         facts["messages"],
         len(facts["processes"]),

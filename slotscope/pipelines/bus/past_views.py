@@ -41,10 +41,10 @@ def pending_at(root: str, snapshot: str, ts_ns: int) -> list[NodeViewRow]:
 def instant_ns(root: str, snapshot: str, at: str | None) -> int:
     """The time *at* in ns, without one that of the replay's last evidence; raises InputError where there is none."""
     if at is not None:
-        found = time_ns(at)
-        if found is None:
+        instant = time_ns(at)
+        if instant is None:
             raise InputError(f"{at[:64]!r} is no time: give 2024-05-01T12:00:00.5Z, or s, ms or ns since 1970")
-        return found
+        return instant
     return int(finished_replay(root, snapshot)["last_ns"] or 0)
 
 

@@ -91,22 +91,22 @@ def joined(parts: Sequence[EvidenceColumns]) -> EvidenceColumns:
     return whole._replace(start=whole.start + base, stop=whole.stop + base)
 
 
-def pack_columns(found: EvidenceColumns, ends: Sequence[Endpoint], bitmaps: Sequence[bytes]) -> bytes:
+def pack_columns(evidence: EvidenceColumns, ends: Sequence[Endpoint], bitmaps: Sequence[bytes]) -> bytes:
     """Evidence of one process as a blob; *ends* are the addresses, *bitmaps* the contents of every bitmap number."""
-    packed = np.empty(int((found.stop - found.start).sum()), np.uint8)
-    gather(found.data, found.start, found.stop, packed)
-    offsets = np.concatenate(([0], np.cumsum(found.stop - found.start))).astype(np.int32)
-    peers, peer = np.unique(found.peer, return_inverse=True)
-    used, bitmap = np.unique(found.bitmap, return_inverse=True)
+    packed = np.empty(int((evidence.stop - evidence.start).sum()), np.uint8)
+    gather(evidence.data, evidence.start, evidence.stop, packed)
+    offsets = np.concatenate(([0], np.cumsum(evidence.stop - evidence.start))).astype(np.int32)
+    peers, peer = np.unique(evidence.peer, return_inverse=True)
+    used, bitmap = np.unique(evidence.bitmap, return_inverse=True)
     contents = [bitmaps[number] if number >= 0 else b"" for number in used.tolist()]
     columns: dict[str, Any] = {
-        name: getattr(found, name) for name in ("kind", "number", "ts_ns", "ref", "connection", "flags")
+        name: getattr(evidence, name) for name in ("kind", "number", "ts_ns", "ref", "connection", "flags")
     }
     columns["ip"] = _coded(peer, [ends[number].ip for number in peers.tolist()], pa.string())
     columns["port"] = np.array([ends[number].port for number in peers.tolist()], np.int32)[peer]
     columns["bitmap"] = _coded(bitmap, contents, pa.binary())
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(packed)]
-    columns["packed"] = pa.Array.from_buffers(pa.binary(), len(found.start), buffers)
+    columns["packed"] = pa.Array.from_buffers(pa.binary(), len(evidence.start), buffers)
     return packed_table(pa.record_batch(columns))
 
 

@@ -111,8 +111,8 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
     np.bitwise_or.at(types, np.asarray(batch.extensions.message)[known], 1 << np.asarray(batch.extensions.type)[known])
     senders, kinds = np.asarray(at.sender).astype(np.int64), np.asarray(at.type).astype(np.int64)
     flags = np.asarray(at.node_flags).astype(np.int64) & VERSION_FLAGS
-    says = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
-    keys = ((senders << 16 | kinds) << 16 | flags | says) << EXTENSION_TYPES | types
+    has_extensions = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
+    keys = ((senders << 16 | kinds) << 16 | flags | has_extensions) << EXTENSION_TYPES | types
     for key in pa.array(keys[whole & (senders >= 0)]).unique().to_pylist():
         node, mask, told = nodes[key >> 48], key & (1 << EXTENSION_TYPES) - 1, key >> EXTENSION_TYPES
         if node not in signs and len(signs) >= NODES_MAX:
@@ -262,17 +262,17 @@ class BadRows:
 
     def notes(self) -> list[Caveat]:
         """What a person should know of the captures."""
-        found = [
+        caveats = [
             Caveat.note(Code.OTHER_TRAFFIC, f"{count} packets skipped: {reason}")
             for reason, count in sorted(self._other.items())
         ]
         if self._gaps[0]:
-            words = f"{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
-            found.append(Caveat.warning(Code.GAPS, words))
+            text = f"{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
+            caveats.append(Caveat.warning(Code.GAPS, text))
         if self._cut:
-            words = f"{self._cut} messages are not whole in the captures; what is there was read"
-            found.append(Caveat.warning(Code.SNAP_LENGTH, words))
-        return found
+            text = f"{self._cut} messages are not whole in the captures; what is there was read"
+            caveats.append(Caveat.warning(Code.SNAP_LENGTH, text))
+        return caveats
 
 
 def _distinct(numbers: NDArray[np.int64]) -> list[int]:

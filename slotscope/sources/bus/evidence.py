@@ -300,7 +300,7 @@ class CaptureTask:
             what = replace(options.statements, **paths)
             read_polls_and_logs(what, permissive=True, told=told)
             fresh = told.statements[count:]
-            told.statements[count:] = [one for one in fresh if one.ts_ns > before_ns]
+            told.statements[count:] = [statement for statement in fresh if statement.ts_ns > before_ns]
             late = count + len(fresh) - len(told.statements)
             if late:
                 self._late.append(Late(file.path, LATE, late, len(fresh) - late, before_ns))
@@ -341,8 +341,8 @@ class CaptureTask:
         ids, new = self._bitmaps.of(batch)
         for number, row in new:
             slots = SlotSet.from_wire(self._bitmaps.contents[number])
-            told = {"bitmap_id": number, "slots": str(slots), "slot_count": len(slots)}
-            bitmap_rows.append(told | {"message_id": self._messages + row})
+            bitmap_row = {"bitmap_id": number, "slots": str(slots), "slot_count": len(slots)}
+            bitmap_rows.append(bitmap_row | {"message_id": self._messages + row})
         first_id = self._messages
         self._messages += len(batch)
         if len(batch):
@@ -515,6 +515,6 @@ def _needed(batch: BusBatch) -> BusBatch:
     return replace(batch, rows=[], **rest)
 
 
-def _packed_evidence(phase: int, found: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
-    for part, number, blob in found:
+def _packed_evidence(phase: int, blobs: Iterator[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    for part, number, blob in blobs:
         yield blob_row(captured.EVIDENCE, phase, blob, part, number)

@@ -55,24 +55,24 @@ def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFil
     """Look at the times of the packets; of one file that is *alone* nothing is needed."""
     if alone and len(files) == 1:
         return [CaptureFile(files[0].path, files[0].size, _pattern(files[0].path))]
-    found, sketches = [], {}
+    surveys, sketches = [], {}
     for file in files:
         segments = segments_of(file.path)
         low, high = (int(segments.ts_ns.min()), int(segments.ts_ns.max())) if len(segments.ts_ns) else (0, 0)
         sketches[file.path] = set(sketch_of(segments))
-        found.append(CaptureFile(file.path, file.size, _pattern(file.path), low, high))
-    alike = groupby(sorted(found, key=lambda file: file.series), key=lambda file: file.series)
+        surveys.append(CaptureFile(file.path, file.size, _pattern(file.path), low, high))
+    alike = groupby(sorted(surveys, key=lambda file: file.series), key=lambda file: file.series)
     several = {series for series, group in alike if _is_of_several(list(group), sketches)}
-    return [file._replace(series=file.path) if file.series in several else file for file in found]
+    return [file._replace(series=file.path) if file.series in several else file for file in surveys]
 
 
 def _is_of_several(files: Sequence[CaptureFile], sketches: dict[str, set[int]]) -> bool:
     """Return whether files were recorded at the same time, by several points."""
     return any(
-        min(one.to_ns, other.to_ns) - max(one.from_ns, other.from_ns) > OVERLAP_NS
+        min(first.to_ns, other.to_ns) - max(first.from_ns, other.from_ns) > OVERLAP_NS
         or len(marks & marks_there) >= max(COMMON_MIN, SHARED * min(len(marks), len(marks_there)))
-        for one, other in combinations(files, 2)
-        for marks, marks_there in [(sketches[one.path], sketches[other.path])]
+        for first, other in combinations(files, 2)
+        for marks, marks_there in [(sketches[first.path], sketches[other.path])]
     )
 
 

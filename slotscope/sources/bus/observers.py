@@ -166,14 +166,14 @@ class Gathered:
     def add(self, rows: list[ReplayRow], settled_by: int | None) -> None:
         """Add rows of a replay."""
         for row in rows:
-            told: dict[str, Any] = dict(zip(_NAMES[type(row)], row, strict=True))
-            if told.get(MESSAGE_COLUMN, -1) < 0:
-                told.pop(MESSAGE_COLUMN, None)
+            record: dict[str, Any] = dict(zip(_NAMES[type(row)], row, strict=True))
+            if record.get(MESSAGE_COLUMN, -1) < 0:
+                record.pop(MESSAGE_COLUMN, None)
             for name in _EPOCHS:
-                if name in told:
-                    told[name] = min(max(told[name], 0), EPOCH_MAX)
-            told |= {"row_kind": ROW_KINDS[type(row)], "settled_by": settled_by}
-            self._rows.append(told)
+                if name in record:
+                    record[name] = min(max(record[name], 0), EPOCH_MAX)
+            record |= {"row_kind": ROW_KINDS[type(row)], "settled_by": settled_by}
+            self._rows.append(record)
 
     def add_state(self, part: str, blob: bytes) -> None:
         """Add the state of a process."""

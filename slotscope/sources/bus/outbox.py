@@ -89,22 +89,22 @@ class Outbox:
         return True
 
     def _gather_single(self) -> None:
-        found, self._single = self._single, []
-        if not found:
+        items, self._single = self._single, []
+        if not items:
             return
-        stops = np.cumsum([len(one.packed) for one in found])
+        stops = np.cumsum([len(item.packed) for item in items])
         columns = (
-            ([self.number_of(one.process) for one in found], np.int32),
-            ([code_of(one.kind) for one in found], np.uint8),
-            ([one.number for one in found], np.int64),
-            ([one.ts_ns for one in found], np.int64),
-            ([one.ref for one in found], np.int64),
-            ([one.connection for one in found], np.int64),
-            ([one.outbound * OUTBOUND + one.sent * SENT for one in found], np.uint8),
-            ([self.number_of(one.peer) for one in found], np.int32),
-            ([one.bitmap for one in found], np.int64),
+            ([self.number_of(item.process) for item in items], np.int32),
+            ([code_of(item.kind) for item in items], np.uint8),
+            ([item.number for item in items], np.int64),
+            ([item.ts_ns for item in items], np.int64),
+            ([item.ref for item in items], np.int64),
+            ([item.connection for item in items], np.int64),
+            ([item.outbound * OUTBOUND + item.sent * SENT for item in items], np.uint8),
+            ([self.number_of(item.peer) for item in items], np.int32),
+            ([item.bitmap for item in items], np.int64),
         )
-        data = np.frombuffer(b"".join(one.packed for one in found), np.uint8)
+        data = np.frombuffer(b"".join(item.packed for item in items), np.uint8)
         arrays = [np.array(values, kind) for values, kind in columns]
         self._parts.append(EvidenceColumns._make([*arrays, np.concatenate(([0], stops[:-1])), stops, data]))
 
@@ -114,9 +114,9 @@ def _blobs_of(
 ) -> Iterator[tuple[str, int, bytes]]:
     if not parts:
         return
-    found = joined(parts)
-    found = found.part(np.argsort(found.process, kind="stable"))
-    edges = np.flatnonzero(np.diff(found.process)) + 1
-    for number, (begin, end) in enumerate(pairwise([0, *edges.tolist(), len(found.process)]), first + 1):
-        process = ends[found.process[begin]]
-        yield f"{process.ip}|{process.port}", number, pack_columns(found.part(slice(begin, end)), ends, bitmaps)
+    evidence = joined(parts)
+    evidence = evidence.part(np.argsort(evidence.process, kind="stable"))
+    edges = np.flatnonzero(np.diff(evidence.process)) + 1
+    for number, (begin, end) in enumerate(pairwise([0, *edges.tolist(), len(evidence.process)]), first + 1):
+        process = ends[evidence.process[begin]]
+        yield f"{process.ip}|{process.port}", number, pack_columns(evidence.part(slice(begin, end)), ends, bitmaps)

@@ -111,8 +111,8 @@ PointFile = CaptureFile | RecordedInput
 
 def recorded_inputs(files: Iterable[tuple[str, int]]) -> list[RecordedInput]:
     """Those of *files* (path and bytes) that a recorder has finished, in order of their points and times."""
-    found = [RecordedInput(path, size, place) for path, size in files if (place := read_path(path)) is not None]
-    return sorted(found, key=lambda one: (one.series, one.from_ns, one.path))
+    inputs = [RecordedInput(path, size, place) for path, size in files if (place := read_path(path)) is not None]
+    return sorted(inputs, key=lambda file: (file.series, file.from_ns, file.path))
 
 
 @dataclass(slots=True)
@@ -229,14 +229,14 @@ class _Stream:
 
     def take(self, before_ns: int) -> list[Packets]:
         """The packets that have their turn before that time."""
-        found, rest = [], []
+        ready, rest = [], []
         for part in self._buffered:
             at = int(np.searchsorted(part.turns_ns, before_ns, "left"))
-            found.append(part.stretch(0, at))
+            ready.append(part.stretch(0, at))
             if at < len(part):
                 rest.append(part.stretch(at, len(part)))
         self._buffered = rest
-        return found
+        return ready
 
     def _bytes(self) -> int:
         return sum(len(part.data) for part in self._buffered)
@@ -294,7 +294,7 @@ class PointSeries:
             self.before_ns, self._final_ns = before_ns, turns.watermark_ns
         self._problems: list[Row] = []
         self._ahead_ns = ahead_ns
-        self._files = sorted(files, key=lambda one: (self._from_ns(one), one.series, one.path))
+        self._files = sorted(files, key=lambda file: (self._from_ns(file), file.series, file.path))
 
     def place(self, offset: int) -> tuple[str, int]:
         """The file and the offset in it."""

@@ -257,7 +257,7 @@ class Unrecorded:
 
     def notes(self, first_ns: int, last_ns: int, ahead_ns: dict[str, int]) -> list[Caveat]:
         """What a reader of the time from *first_ns* to *last_ns* should know: a line for each point and kind."""
-        found = [
+        caveats = [
             Caveat.warning(Code.GAPS, f"{count} lines of {GAPS_FILE} of {series} cannot be read", series)
             for series, count in sorted(self._unread.items())
         ]
@@ -277,8 +277,8 @@ class Unrecorded:
                     f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}): what is told of"
                     " these times may be partial (bronze/unrecorded)"
                 )
-                found.append(Caveat.warning(Code.GAPS, words, series))
-        return found
+                caveats.append(Caveat.warning(Code.GAPS, words, series))
+        return caveats
 
 
 def _gap_of(raw: bytes, number: int) -> Gap | None:

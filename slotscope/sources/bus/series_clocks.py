@@ -100,19 +100,19 @@ def _different_clock(file: PointFile, ahead_ns: int) -> Caveat:
 
 def _first_sample(files: Sequence[PointFile]) -> _Sample:
     """The first files that have segments enough, or all."""
-    found = _Sample([], NO_SEGMENTS)
+    sample = _Sample([], NO_SEGMENTS)
     for file in files:
         segments = segments_of(file.path)
         if len(segments.ts_ns) >= SEGMENTS_MIN:
             return _Sample([file], segments)
-        found = _Sample([*found.files, file], joined_segments((found.segments, segments)))
-        if len(found.segments.ts_ns) >= SEGMENTS_MIN:
+        sample = _Sample([*sample.files, file], joined_segments((sample.segments, segments)))
+        if len(sample.segments.ts_ns) >= SEGMENTS_MIN:
             break
-    return found
+    return sample
 
 
 def _against_first_ones(samples: dict[str, _Sample], series: str, known_ns: dict[str, int]) -> int | None:
-    for other in [one for one in samples if one in known_ns]:
+    for other in [sample for sample in samples if sample in known_ns]:
         ahead_ns = _ahead_ns(samples[other].segments, samples[series].segments, known_ns[other])
         if ahead_ns is not None:
             return ahead_ns
