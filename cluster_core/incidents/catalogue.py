@@ -35,13 +35,13 @@ def find_incidents(history: History) -> list[Incident]:
 
 def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
     """Return the set-up of the cluster, if the evidence covers it, and all incidents."""
-    episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
+    episodes = [doubted for doubted in find_episodes(history) if not _gave_up_its_id(history, doubted)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
     service = find_service(history, episodes, promotions)
-    failures = [one for one in episodes if is_failure(history, one)]
+    failures = [failed for failed in episodes if is_failure(history, failed)]
     incidents = _failures(history, failures, promotions, service)
-    incidents += [_failover(history, one, _behind(one, episodes), service) for one in promotions]
+    incidents += [_failover(history, promotion, _behind(promotion, episodes), service) for promotion in promotions]
     incidents += find_partitions(history, episodes)
     incidents += find_collisions(history)
     incidents += find_flapping(history, episodes)
@@ -59,40 +59,44 @@ def _failover(history: History, promotion: Promotion, episode: Episode | None, s
     """Return a failover with its shard's outages since the failure of the old master."""
     from_ns = promotion.min_ns if episode is None else episode.started_ns
     outages = service.of((promotion.old, promotion.winner), from_ns, promotion.ts_ns)
-    figures = lengths([one.interval for one in outages])
-    return failover_of(history, promotion, episode, [outage_step(one) for one in outages], figures)
+    figures = lengths([outage.interval for outage in outages])
+    return failover_of(history, promotion, episode, [outage_step(outage) for outage in outages], figures)
 
 
 def _failures(
     history: History, episodes: list[Episode], promotions: list[Promotion], service: Service
 ) -> list[Incident]:
     """Return failures without failover; replicas lost with their master without a successor are part of its incident."""
-    alone = [one for one in episodes if not any(_behind(promotion, [one]) for promotion in promotions)]
-    masters = {one.subject: one for one in alone if slots_of_failed(history, one)}
+    alone = [member for member in episodes if not any(_behind(promotion, [member]) for promotion in promotions)]
+    masters = {member.subject: member for member in alone if slots_of_failed(history, member)}
     part_of: dict[int, list[Episode]] = {}
-    for one in alone:
-        said = history.said_at(one.subject, one.started_ns)
-        master = masters.get(said.replicaof) if said is not None else None
-        if master is not None and abs(master.started_ns - one.started_ns) <= history.thresholds.together_ns:
-            part_of.setdefault(id(master), []).append(one)
-    parts = {id(one) for found in part_of.values() for one in found}
-    return [_failure(history, one, part_of.get(id(one), []), service) for one in alone if id(one) not in parts]
+    for member in alone:
+        speech = history.said_at(member.subject, member.started_ns)
+        master = masters.get(speech.replicaof) if speech is not None else None
+        if master is not None and abs(master.started_ns - member.started_ns) <= history.thresholds.together_ns:
+            part_of.setdefault(id(master), []).append(member)
+    parts = {id(member) for group in part_of.values() for member in group}
+    return [
+        _failure(history, member, part_of.get(id(member), []), service) for member in alone if id(member) not in parts
+    ]
 
 
 def _failure(history: History, episode: Episode, others: list[Episode], service: Service) -> Incident:
     """Return a failure without failover, with lost elections and the obstacles of replicas."""
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
-    more = [step for one in others for step in failure_steps(history, one)]
+    more = [step for other in others for step in failure_steps(history, other)]
     more += contest_steps(history, episode.subject, episode.started_ns, end_ns)
     figures: dict[str, Any] = {}
     outages = service.of((episode.subject,), episode.started_ns, end_ns)
     if outages:
         bits = outages[0].bits
-        figures = lengths([one.interval for one in outages])
+        figures = lengths([outage.interval for outage in outages])
         figures |= {"slots": slots_text(bits or 0), "slot_count": None if bits is None else bits.bit_count()}
-        more += [outage_step(one) for one in outages]
+        more += [outage_step(outage) for outage in outages]
         more += successor_steps(history, episode) + missing_voters(history, episode)
-        until_ns = max([end_ns + history.thresholds.timeout_ns] + [one.interval.to_max_ns or 0 for one in outages])
+        until_ns = max(
+            [end_ns + history.thresholds.timeout_ns] + [outage.interval.to_max_ns or 0 for outage in outages]
+        )
         more += state_steps(history, episode.started_ns, until_ns)
     claim = history.claim_at(episode.subject, episode.started_ns)
     if not outages and claim is not None and claim.replicaof:
@@ -112,11 +116,11 @@ def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
     """Return the failure of the old master that was open at the promotion."""
     return next(
         (
-            one
-            for one in episodes
-            if one.subject == promotion.old
-            and one.from_ns <= promotion.ts_ns
-            and (one.to_ns is None or promotion.ts_ns < one.to_ns)
+            member
+            for member in episodes
+            if member.subject == promotion.old
+            and member.from_ns <= promotion.ts_ns
+            and (member.to_ns is None or promotion.ts_ns < member.to_ns)
         ),
         None,
     )

@@ -30,7 +30,7 @@ class Overlap(NamedTuple):
 
 def check_claims(history: History) -> list[Finding]:
     """Check R166: two masters claim one slot; the lower epoch must give way, which takes about half a node timeout."""
-    found = []
+    findings = []
     silence_ns = history.thresholds.silence_ns
     for (low, high), parts in sorted(_common_claims(history).items()):
         for run in runs(parts, silence_ns, lambda part: part.from_ns, lambda part: part.to_ns):
@@ -45,13 +45,13 @@ def check_claims(history: History) -> list[Finding]:
             ending = "until the evidence ends" if open_end else f"for {length_ms} ms"
             is_grave = open_end or to_ns - from_ns > history.thresholds.grave_ns
             text = f"{short(low)} and {short(high)} both claimed {bits.bit_count()} slots {ending}: {slots_text(bits)}"
-            found.append(
+            findings.append(
                 Finding(
                     Severity.ERROR if is_grave else Severity.WARNING,
                     FindingCode.SPLIT_CLAIM, low, high, from_ns, to_ns, 1, length_ms, text, (run[0].ref, run[-1].ref),
                 )
             )  # fmt: skip
-    return found
+    return findings
 
 
 def _common_claims(history: History) -> dict[tuple[str, str], list[Overlap]]:
@@ -100,10 +100,10 @@ def last_layout(history: History) -> list[Placed]:
         ]
         votes: dict[Placed, int] = {}
         for row in rows:
-            one = Placed(node, row.ip, row.master_id, "master" in row.flags and bool(row.slots))
-            votes[one] = votes.get(one, 0) + 1
+            member = Placed(node, row.ip, row.master_id, "master" in row.flags and bool(row.slots))
+            votes[member] = votes.get(member, 0) + 1
         if votes:
-            placed.append(max(votes, key=lambda one: (votes[one], one)))
+            placed.append(max(votes, key=lambda candidate: (votes[candidate], candidate)))
     return placed
 
 
@@ -113,27 +113,27 @@ def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
     An election needs a quorum of *all* voting masters, failed ones included (R93), so losing that many with one host
     prevents elections.
     """
-    voters = [one for one in placed if one.votes]
+    voters = [member for member in placed if member.votes]
     if not voters:
         return []
-    hosts = sorted({one.host for one in placed})
+    hosts = sorted({member.host for member in placed})
     quorum = quorum_of(len(voters))
     if len(voters) - 1 < quorum:
         text = f"{len(voters)} voting masters need {quorum} votes: if one dies, nobody can be elected in its place"
         few = Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, "", "", None, ts_ns, 1, quorum, text)
     else:
         few = None
-    found = [few] if few is not None else []
+    findings = [few] if few is not None else []
     if len(hosts) < 2:
         text = f"all {len(placed)} nodes are on the host {hosts[0] or 'of no known address'}: if it dies, all is down"
-        return [*found, Finding(Severity.NOTE, FindingCode.ONE_HOST, "", "", None, ts_ns, 1, len(placed), text)]
+        return [*findings, Finding(Severity.NOTE, FindingCode.ONE_HOST, "", "", None, ts_ns, 1, len(placed), text)]
     for host in hosts:
-        found += _loss_of(host, placed, voters, quorum, ts_ns)
-    return found
+        findings += _loss_of(host, placed, voters, quorum, ts_ns)
+    return findings
 
 
 def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int, ts_ns: int) -> list[Finding]:
-    lost = [one for one in voters if one.host == host]
+    lost = [voter for voter in voters if voter.host == host]
     left = len(voters) - len(lost)
     if not lost:
         return []
@@ -144,11 +144,11 @@ def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int,
         )
         node = lost[0].node if len(lost) == 1 else ""
         return [Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, node, host, None, ts_ns, 1, quorum, text)]
-    stuck = [one for one in lost if not any(other.master == one.node and other.host != host for other in placed)]
+    stuck = [voter for voter in lost if not any(other.master == voter.node and other.host != host for other in placed)]
     return [
-        Finding(Severity.WARNING, FindingCode.SHARD_ON_ONE_HOST, one.node, host, None, ts_ns, 1, None,
-                f"the shard of {short(one.node)} has no replica outside host {host}: if it dies, its slots are down")
-        for one in stuck
+        Finding(Severity.WARNING, FindingCode.SHARD_ON_ONE_HOST, voter.node, host, None, ts_ns, 1, None,
+                f"the shard of {short(voter.node)} has no replica outside host {host}: if it dies, its slots are down")
+        for voter in stuck
     ]  # fmt: skip
 
 
@@ -168,10 +168,10 @@ def check_replication(history: History) -> list[Finding]:
     """Return the replicas that were behind by more than `LAG_BYTES_MAX`, each with its largest lag."""
     by_replica: dict[str, list[Lag]] = {}
     for node, source in history.samples:
-        for one in lags(history, node, source):
-            if one.lag_bytes > LAG_BYTES_MAX:
-                by_replica.setdefault(node, []).append(one)
-    return [_finding(found) for _, found in sorted(by_replica.items())]
+        for sampled in lags(history, node, source):
+            if sampled.lag_bytes > LAG_BYTES_MAX:
+                by_replica.setdefault(node, []).append(sampled)
+    return [_finding(lags_of_replica) for _, lags_of_replica in sorted(by_replica.items())]
 
 
 def lags(history: History, node: str, source: Source) -> Iterator[Lag]:
@@ -185,17 +185,17 @@ def lags(history: History, node: str, source: Source) -> Iterator[Lag]:
         if sample.role != "slave" or sample.replica_offset is None or own is None:
             continue
         masters = history.samples.get((own.master_id, source), [])
-        at = bisect_right(masters, sample.ts_min_ns, key=lambda one: one.ts_ns)
-        around = [one.master_offset for one in masters[max(at - 1, 0) : at + 1] if one.role == "master"]
+        at = bisect_right(masters, sample.ts_min_ns, key=lambda sampled: sampled.ts_ns)
+        around = [sampled.master_offset for sampled in masters[max(at - 1, 0) : at + 1] if sampled.role == "master"]
         if at and len(around) == 2 and around[0] is not None and around[1] is not None and around[0] <= around[1]:
             yield Lag(node, own.master_id, sample.ts_ns, around[0] - sample.replica_offset)
 
 
-def _finding(found: list[Lag]) -> Finding:
-    most = max(found, key=lambda one: one.lag_bytes)
+def _finding(group: list[Lag]) -> Finding:
+    most = max(group, key=lambda lag: lag.lag_bytes)
     text = f"replica {short(most.replica)} was at least {most.lag_bytes:,} bytes behind its master {short(most.master)}"
-    times_ns = [one.ts_ns for one in found]
+    times_ns = [lag.ts_ns for lag in group]
     return Finding(
-        Severity.WARNING, FindingCode.REPLICATION_LAG, most.replica, most.master, min(times_ns), max(times_ns), len(found),
+        Severity.WARNING, FindingCode.REPLICATION_LAG, most.replica, most.master, min(times_ns), max(times_ns), len(group),
         most.lag_bytes, text,
     )  # fmt: skip

@@ -44,13 +44,13 @@ def marked(incidents: Iterable[Incident], gaps: Sequence[GapSeen], thresholds: T
     for gap in gaps:
         for node in {gap.source, gap.target}:
             by_node.setdefault(node, []).append(gap)
-    found = []
-    for one in incidents:
+    marked_incidents = []
+    for incident in incidents:
         steps = tuple(
-            step._replace(rests_on_gap=_rests(step, by_node.get(step.actor, ()), thresholds)) for step in one.steps
+            step._replace(rests_on_gap=_rests(step, by_node.get(step.actor, ()), thresholds)) for step in incident.steps
         )
-        found.append(replace(one, steps=steps, rests_on_gap=_has_nothing_else(steps)))
-    return found
+        marked_incidents.append(replace(incident, steps=steps, rests_on_gap=_has_nothing_else(steps)))
+    return marked_incidents
 
 
 def _rests(step: Step, gaps: Iterable[GapSeen], thresholds: Thresholds) -> bool:

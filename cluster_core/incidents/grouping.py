@@ -48,16 +48,16 @@ def runs(
     items: Iterable[T], gap_ns: int, begins: Callable[[T], int], ends: Callable[[T], int] | None = None
 ) -> list[list[T]]:
     """Group *items* in runs: each starts at most *gap_ns* after the latest end before it."""
-    found: list[list[T]] = []
+    groups: list[list[T]] = []
     until_ns = 0
     for item in items:
-        if found and begins(item) - until_ns <= gap_ns:
-            found[-1].append(item)
+        if groups and begins(item) - until_ns <= gap_ns:
+            groups[-1].append(item)
         else:
-            found.append([item])
+            groups.append([item])
             until_ns = 0
         until_ns = max(until_ns, (ends or begins)(item))
-    return found
+    return groups
 
 
 def grouped(steps: Iterable[Step]) -> list[Step]:
@@ -71,10 +71,10 @@ def _told_together(steps: Iterable[Step], key_of: Callable[[Step], Key | None], 
     groups: dict[Key, list[Step]] = {}
     for place, step in enumerate(steps):
         groups.setdefault(key_of(step) or (place,), []).append(step)
-    told: list[Step] = []
+    merged: list[Step] = []
     for group in groups.values():
-        told += [_joined(group)] if len({step.actor for step in group}) >= least else group
-    return told
+        merged += [_joined(group)] if len({step.actor for step in group}) >= least else group
+    return merged
 
 
 def _by_teller(step: Step) -> Key | None:
@@ -105,34 +105,34 @@ def _joined(group: list[Step]) -> Step:
     )
 
 
-def _only(words: Iterable[str]) -> str:
+def _only(texts: Iterable[str]) -> str:
     """Return the common value, or nothing."""
-    told = set(words)
-    return told.pop() if len(told) == 1 else ""
+    distinct = set(texts)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 def grouped_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Merge findings that differ in their nodes only."""
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for one in findings:
-        groups.setdefault((one.severity, one.code), []).append(one)
-    told: list[Finding] = []
+    for finding in findings:
+        groups.setdefault((finding.severity, finding.code), []).append(finding)
+    merged: list[Finding] = []
     for group in groups.values():
-        nodes = list(dict.fromkeys(one.node for one in group))
-        told += [_finding(group, nodes)] if len(nodes) >= MANY else group
-    return told
+        nodes = list(dict.fromkeys(finding.node for finding in group))
+        merged += [_finding(group, nodes)] if len(nodes) >= MANY else group
+    return merged
 
 
 def _finding(group: list[Finding], nodes: list[str]) -> Finding:
-    worst = max(group, key=lambda one: one.amount or 0)
+    worst = max(group, key=lambda finding: finding.amount or 0)
     others = [short(node) for node in nodes if node != worst.node]
     named = ", ".join(others[:NAMED_MAX]) + (" …" if len(others) > NAMED_MAX else "")
     return worst._replace(
         node="",
         other="",
-        first_ns=min((one.first_ns for one in group if one.first_ns is not None), default=None),
-        last_ns=max((one.last_ns for one in group if one.last_ns is not None), default=None),
-        times=sum(one.times for one in group),
+        first_ns=min((finding.first_ns for finding in group if finding.first_ns is not None), default=None),
+        last_ns=max((finding.last_ns for finding in group if finding.last_ns is not None), default=None),
+        times=sum(finding.times for finding in group),
         text=f"{worst.text}; the same of {len(others)} more nodes, less or as much: {named}",
-        refs=tuple(ref for one in group for ref in one.refs[:1])[:REFS_MAX],
+        refs=tuple(ref for finding in group for ref in finding.refs[:1])[:REFS_MAX],
     )

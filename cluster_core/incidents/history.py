@@ -89,8 +89,8 @@ class History:
         self.samples = samples or {}
         self.lines = lines or Lines(())
         polls = {node: mine for (node, source), mine in self.samples.items() if source is Source.POLL}
-        self.polled_ns = {node: [one.ts_min_ns for one in mine] for node, mine in polls.items()}
-        self.answered_ns = {node: [one.ts_ns for one in mine] for node, mine in polls.items()}
+        self.polled_ns = {node: [poll.ts_min_ns for poll in mine] for node, mine in polls.items()}
+        self.answered_ns = {node: [poll.ts_ns for poll in mine] for node, mine in polls.items()}
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000, knows_timeout)
         self.first_ns, self.last_ns = first_ns, last_ns
         self.slots_of = dict(slots_of)
@@ -123,7 +123,7 @@ class History:
         self.offsets: dict[str, list[OffsetSeen]] = {}
         for seen in sorted(offsets, key=lambda seen: seen.ts_ns):
             self.offsets.setdefault(seen.node, []).append(seen)
-        self.speech = {node: without_flips(found) for node, found in spans.items()}
+        self.speech = {node: without_flips(speeches) for node, speeches in spans.items()}
 
     @cached_property
     def observers(self) -> list[str]:
@@ -166,7 +166,7 @@ class History:
     @cached_property
     def resets(self) -> list[tuple[str, str, int]]:
         """Return old ids, new ids and times of CLUSTER RESET HARD (R82)."""
-        found = []
+        epoch_resets = []
         for node in self.observers:
             rows = self.views.get((node, node), [])
             if not rows or rows[0].cause not in RENAMED:
@@ -183,8 +183,8 @@ class History:
                 "",
             )
             if old:
-                found.append((old, node, rows[0].valid_from_ns))
-        return found
+                epoch_resets.append((old, node, rows[0].valid_from_ns))
+        return epoch_resets
 
     @cached_property
     def restarts(self) -> list[Restart]:
@@ -199,16 +199,16 @@ class History:
         for event in self.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK):
             if (event.observer, event.ts_ns) not in started:
                 # A header shows the new state; it may have changed since the previous header.
-                said = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
-                min_ns = event.ts_ns if said is None else min(said.to_ns, event.ts_ns) - TICK_NS
+                speech = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
+                min_ns = event.ts_ns if speech is None else min(speech.to_ns, event.ts_ns) - TICK_NS
                 change = StateChange(min_ns, event.ts_ns, event.kind == EventKind.STATE_OK)
                 logged.setdefault(event.observer, []).append(change)
         sampled: dict[str, list[MetricSample]] = {}
         for (node, _), mine in self.samples.items():
             sampled.setdefault(node, []).extend(mine)
         restarts: dict[str, list[Restart]] = {}
-        for one in self.restarts:
-            restarts.setdefault(one.node, []).append(one)
+        for restart in self.restarts:
+            restarts.setdefault(restart.node, []).append(restart)
         return {
             node: state_changes(logged.get(node, ()), sampled.get(node, ()), restarts.get(node, ()), self.first_ns)
             for node in sorted({*logged, *sampled, *restarts})
@@ -228,32 +228,38 @@ class History:
     def known_owners(self) -> set[str]:
         """Return nodes known to have had slots without evidence of which: they voted, lost a shard, or refused."""
         kinds = (EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_MFSTART)
-        found = {event.observer for event in self.events_of(*kinds)} | {vote.voter for vote in self.votes}
-        return found | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
+        owners = {event.observer for event in self.events_of(*kinds)} | {vote.voter for vote in self.votes}
+        return owners | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
 
     @cached_property
     def claims(self) -> dict[str, list[Speech]]:
         """Return each node's claims: by its headers, else its own replies and log, else another node's view."""
-        found = dict(self.speech)
+        claims_of = dict(self.speech)
         for node in self.nodes:
-            if node not in found:
-                views = (self.views.get((one, node)) for one in (node, *self.observers))
+            if node not in claims_of:
+                views = (self.views.get((observer, node)) for observer in (node, *self.observers))
                 rows = next((rows for rows in views if rows), [])
                 first_ns = min(self.answered_ns.get(rows[0].observer, ()), default=0) if rows else 0
-                found[node] = [
+                claims_of[node] = [
                     self._claimed(row)
                     for row in rows
                     if row.evidence in (Source.POLL, Source.LOG, Source.METRICS)
                     and "handshake" not in row.flags
                     and (row.valid_to_ns is None or row.valid_to_ns > first_ns)
                 ]
-        return found
+        return claims_of
 
     def _claimed(self, row: NodeViewRow) -> Speech:
         """Return a view in the form of a header; slots may be unknown."""
-        words = row.flags.split(",")
-        flags = NodeFlags.REPLICA if "slave" in words else NodeFlags.MASTER if "master" in words else NodeFlags(0)
-        if "nofailover" in words:
+        flags_printed = row.flags.split(",")
+        flags = (
+            NodeFlags.REPLICA
+            if "slave" in flags_printed
+            else NodeFlags.MASTER
+            if "master" in flags_printed
+            else NodeFlags(0)
+        )
+        if "nofailover" in flags_printed:
             flags |= NodeFlags.NOFAILOVER
         slots = self._number_of(slot_bits(row.slots)) if row.evidence is Source.POLL else UNKNOWN_SLOTS
         end_ns = self.last_ns if row.valid_to_ns is None else row.valid_to_ns
@@ -283,9 +289,9 @@ class History:
 
     def slots_owned(self, node: str, ts_ns: int) -> int:
         """Return the slots of *node* as a master, by headers, its own view, or another's; 0 if unknown."""
-        said = self.said_at(node, ts_ns)
-        if said is not None:
-            return self.own_slots(said)
+        speech = self.said_at(node, ts_ns)
+        if speech is not None:
+            return self.own_slots(speech)
         own = self.view_at(node, node, ts_ns)
         if own is not None and (own.slots or own.evidence is not Source.LOG):
             return slot_bits(own.slots)
@@ -295,21 +301,21 @@ class History:
     def is_failing(self, node: str, ts_ns: int) -> bool:
         """Return whether any observer marked *node* PFAIL or FAIL then."""
         spells = self.doubts.get(node, ())
-        return any(one.from_ns <= ts_ns and (one.to_ns is None or ts_ns < one.to_ns) for one in spells)
+        return any(spell.from_ns <= ts_ns and (spell.to_ns is None or ts_ns < spell.to_ns) for spell in spells)
 
     def events_of(self, *kinds: str) -> list[EventRow]:
         """Return events of these kinds in time order."""
         if len(kinds) == 1:
             return self._events_by_kind.get(kinds[0], [])
-        found = [event for kind in kinds for event in self._events_by_kind.get(kind, [])]
-        return sorted(found, key=lambda event: (event.ts_ns, event.observer, event.kind, event.subject))
+        selected = [event for kind in kinds for event in self._events_by_kind.get(kind, [])]
+        return sorted(selected, key=lambda event: (event.ts_ns, event.observer, event.kind, event.subject))
 
     @cached_property
     def _events_by_kind(self) -> dict[str, list[EventRow]]:
-        found: dict[str, list[EventRow]] = {}
+        by_kind: dict[str, list[EventRow]] = {}
         for event in self.events:
-            found.setdefault(event.kind, []).append(event)
-        return found
+            by_kind.setdefault(event.kind, []).append(event)
+        return by_kind
 
     def voting_masters_at(self, observer: str, ts_ns: int) -> list[str]:
         """Return masters with slots in *observer*'s view, the base of the quorum."""
@@ -323,29 +329,29 @@ class History:
 
     @cached_property
     def _reports_by_pair(self) -> dict[tuple[str, str], list[FailureReportRow]]:
-        found: dict[tuple[str, str], list[FailureReportRow]] = {}
+        by_pair: dict[tuple[str, str], list[FailureReportRow]] = {}
         for row in self.reports:
-            found.setdefault((row.observer, row.subject), []).append(row)
-        return found
+            by_pair.setdefault((row.observer, row.subject), []).append(row)
+        return by_pair
 
     @cached_property
     def reports_of(self) -> dict[str, list[FailureReportRow]]:
         """Return failure reports by subject, in time order."""
-        found: dict[str, list[FailureReportRow]] = {}
+        by_subject: dict[str, list[FailureReportRow]] = {}
         for row in self.reports:
-            found.setdefault(row.subject, []).append(row)
-        return found
+            by_subject.setdefault(row.subject, []).append(row)
+        return by_subject
 
     @cached_property
     def doubts(self) -> dict[str, list[Doubt]]:
         """Return periods of PFAIL and FAIL by subject, in time order."""
-        found: dict[str, list[Doubt]] = {}
+        by_subject: dict[str, list[Doubt]] = {}
         for (observer, subject), rows in self.views.items():
             if observer != subject:
-                found.setdefault(subject, []).extend(_doubts(observer, subject, rows))
+                by_subject.setdefault(subject, []).extend(_doubts(observer, subject, rows))
         return {
-            subject: sorted(spells, key=lambda one: (one.from_ns, one.observer))
-            for subject, spells in sorted(found.items())
+            subject: sorted(spells, key=lambda doubt: (doubt.from_ns, doubt.observer))
+            for subject, spells in sorted(by_subject.items())
             if spells
         }
 
@@ -358,9 +364,9 @@ def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]
     spells: list[Doubt] = []
     current: Doubt | None = None
     for row in rows:
-        words = row.flags.split(",")
-        failed = "fail" in words
-        if not failed and "fail?" not in words:
+        flags_printed = row.flags.split(",")
+        failed = "fail" in flags_printed
+        if not failed and "fail?" not in flags_printed:
             current = None
             continue
         if current is None or current.to_ns != row.valid_from_ns:

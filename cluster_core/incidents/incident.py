@@ -145,11 +145,26 @@ def milliseconds(from_ns: int | None, to_ns: int | None) -> int | None:
 
 def in_order(incidents: list[Incident]) -> list[Incident]:
     """Sort incidents by start, kind, node."""
-    return sorted(incidents, key=lambda one: (one.started_ns, INCIDENT_ORDER.index(one.kind), one.subject, one.variant))
+    return sorted(
+        incidents,
+        key=lambda incident: (
+            incident.started_ns,
+            INCIDENT_ORDER.index(incident.kind),
+            incident.subject,
+            incident.variant,
+        ),
+    )
 
 
 def findings_in_order(findings: list[Finding]) -> list[Finding]:
     """Sort findings by severity, time, code, nodes."""
     return sorted(
-        findings, key=lambda one: (SEVERITY_ORDER.index(one.severity), one.first_ns or 0, one.code, one.node, one.other)
+        findings,
+        key=lambda finding: (
+            SEVERITY_ORDER.index(finding.severity),
+            finding.first_ns or 0,
+            finding.code,
+            finding.node,
+            finding.other,
+        ),
     )

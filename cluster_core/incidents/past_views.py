@@ -68,15 +68,17 @@ def _node(row: NodeViewRow) -> Node:
 
 def view_differences(first: Topology, second: Topology) -> list[Difference]:
     """Return differences of two views by node id; ``myself`` is not compared."""
-    found = []
+    differences = []
     for node_id in sorted(first.by_id.keys() | second.by_id.keys()):
-        one, other = first.by_id.get(node_id), second.by_id.get(node_id)
-        if one is None or other is None:
-            found.append(Difference(node_id, "known", _known(one), _known(other)))
+        before, other = first.by_id.get(node_id), second.by_id.get(node_id)
+        if before is None or other is None:
+            differences.append(Difference(node_id, "known", _known(before), _known(other)))
             continue
-        mine, theirs = printed_fields(one), printed_fields(other)
-        found += [Difference(node_id, name, mine[name], theirs[name]) for name in FIELDS if mine[name] != theirs[name]]
-    return found
+        mine, theirs = printed_fields(before), printed_fields(other)
+        differences += [
+            Difference(node_id, name, mine[name], theirs[name]) for name in FIELDS if mine[name] != theirs[name]
+        ]
+    return differences
 
 
 def _known(node: Node | None) -> str:
@@ -85,11 +87,11 @@ def _known(node: Node | None) -> str:
 
 def printed_fields(node: Node) -> dict[str, str]:
     """Return a node's fields in CLUSTER NODES, by the names of `FIELDS`."""
-    words = [word for word, flag in FLAG_WORDS.items() if flag in node.flags and word != "myself"]
+    flag_names = [word for word, flag in FLAG_WORDS.items() if flag in node.flags and word != "myself"]
     address = f"{node.address}@{node.cport or 0}" + (f",{node.hostname}" if node.hostname else "")
     return {
         "address": address,
-        "flags": ",".join(words) or "noflags",
+        "flags": ",".join(flag_names) or "noflags",
         "master": node.master_id or "-",
         "config_epoch": str(node.config_epoch),
         "slots": str(node.slots) or "-",
@@ -105,16 +107,16 @@ def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
     if wanted in addresses:
         return wanted
     if ":" in wanted:
-        found = [node for node, address in addresses.items() if address == wanted]
+        candidates = [node for node, address in addresses.items() if address == wanted]
     else:
-        found = [
+        candidates = [
             node
             for node, address in addresses.items()
             if wanted and (node.startswith(wanted.lower()) or address.rpartition(":")[2] == wanted)
         ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise NoSuchView(f"{wanted!r} may be {' or '.join(sorted(found))}")
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise NoSuchView(f"{wanted!r} may be {' or '.join(sorted(candidates))}")
     known = ", ".join(f"{node[:8]} ({address})" for node, address in sorted(addresses.items())[:10])
     raise NoSuchView(f"no observer {wanted!r}; there are {known or 'none'}")

@@ -106,42 +106,44 @@ class FindingRow(NamedTuple):
 
 
 def incident_row(
-    number: int, one: Incident, summary: str, addresses: Mapping[str, str | None], *, prefix: str = ""
+    number: int, incident: Incident, summary: str, addresses: Mapping[str, str | None], *, prefix: str = ""
 ) -> IncidentRow:
     """Return the row of an incident; *prefix* starts its id, which then has the full subject, and skips gaps."""
-    name = f"{prefix}-{one.kind}-{one.subject[:60]}-{one.started_ns}" if prefix else one.incident_id
-    refs = sorted({step.ref for step in one.steps if step.ref >= 0})
+    name = f"{prefix}-{incident.kind}-{incident.subject[:60]}-{incident.started_ns}" if prefix else incident.incident_id
+    refs = sorted({step.ref for step in incident.steps if step.ref >= 0})
     return IncidentRow(
         incident=number,
         incident_id=name,
-        kind=one.kind,
-        variant=one.variant,
-        subject=one.subject or None,
-        subject_address=addresses.get(one.subject),
-        winner=one.winner or None,
-        winner_address=addresses.get(one.winner),
-        nodes=tuple(one.nodes),
-        epoch=one.epoch,
-        slots=one.slots or None,
-        slot_count=one.slot_count,
-        started_ns=one.started_ns,
-        ended_ns=one.ended_ns,
-        duration_ms=None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
-        **{name: getattr(one, name) for name in FIGURES},
-        steps=len(one.steps),
+        kind=incident.kind,
+        variant=incident.variant,
+        subject=incident.subject or None,
+        subject_address=addresses.get(incident.subject),
+        winner=incident.winner or None,
+        winner_address=addresses.get(incident.winner),
+        nodes=tuple(incident.nodes),
+        epoch=incident.epoch,
+        slots=incident.slots or None,
+        slot_count=incident.slot_count,
+        started_ns=incident.started_ns,
+        ended_ns=incident.ended_ns,
+        duration_ms=None if incident.ended_ns is None else (incident.ended_ns - incident.started_ns) // 1_000_000,
+        **{name: getattr(incident, name) for name in FIGURES},
+        steps=len(incident.steps),
         summary=summary,
         message_ids=tuple(refs[:MESSAGE_IDS_MAX]),
-        rests_on_gap=None if prefix else one.rests_on_gap,
-        promoted_min_ns=one.promoted_min_ns,
-        promoted_max_ns=one.promoted_max_ns,
-        evidence=tuple(str(source) for source in one.sources),
-        clock_skew_ms=one.skew_ns // 1_000_000 if one.sources else None,
+        rests_on_gap=None if prefix else incident.rests_on_gap,
+        promoted_min_ns=incident.promoted_min_ns,
+        promoted_max_ns=incident.promoted_max_ns,
+        evidence=tuple(str(source) for source in incident.sources),
+        clock_skew_ms=incident.skew_ns // 1_000_000 if incident.sources else None,
     )
 
 
-def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_gaps: bool = True) -> Iterator[StepRow]:
+def step_rows(
+    number: int, incident: Incident, tell: Callable[[Step], str], *, sees_gaps: bool = True
+) -> Iterator[StepRow]:
     """Yield the rows of an incident's steps; *tell* formats a step."""
-    for place, step in enumerate(one.steps, 1):
+    for place, step in enumerate(incident.steps, 1):
         yield StepRow(
             incident=number,
             step=place,
@@ -149,7 +151,7 @@ def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_g
             until_ns=step.until_ns,
             at_min_ns=step.min_ns,
             until_min_ns=step.until_min_ns,
-            offset_ms=(step.ts_ns - one.started_ns) // 1_000_000,
+            offset_ms=(step.ts_ns - incident.started_ns) // 1_000_000,
             kind=step.kind,
             actor=step.actor,
             subject=step.subject or None,
@@ -162,8 +164,17 @@ def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_g
         )
 
 
-def finding_row(number: int, one: Finding) -> FindingRow:
+def finding_row(number: int, finding: Finding) -> FindingRow:
     """The row of a finding."""
-    refs = tuple(ref for ref in one.refs if ref >= 0)[:MESSAGE_IDS_MAX]
-    told = (one.severity, one.code, one.code.rule, sentence(one.code.rule) or None, one.node or None, one.other or None)
-    return FindingRow(number, *told, one.first_ns, one.last_ns, one.times, one.amount, one.text, refs)
+    refs = tuple(ref for ref in finding.refs if ref >= 0)[:MESSAGE_IDS_MAX]
+    cells = (
+        finding.severity,
+        finding.code,
+        finding.code.rule,
+        sentence(finding.code.rule) or None,
+        finding.node or None,
+        finding.other or None,
+    )
+    return FindingRow(
+        number, *cells, finding.first_ns, finding.last_ns, finding.times, finding.amount, finding.text, refs
+    )

@@ -70,24 +70,24 @@ class SpeechFolder:
         self._open: Speech | None = None
         self._ended: list[Speech] = []
 
-    def feed(self, said: Said) -> None:
+    def feed(self, header: Said) -> None:
         """Add one header."""
         span = self._open
         if span is None:
-            self._open = self._begin(said)
+            self._open = self._begin(header)
             return
-        silent = said.ts_ns - span.to_ns > self._silence_ns
-        stale = said.current_epoch < span.current_epoch  # built earlier and sent late
-        flags = said.flags & CLAIMED_FLAGS
-        same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
+        silent = header.ts_ns - span.to_ns > self._silence_ns
+        stale = header.current_epoch < span.current_epoch  # built earlier and sent late
+        flags = header.flags & CLAIMED_FLAGS
+        same = (flags, header.replicaof, header.config_epoch, header.slots, header.state) == span.claim
         if not silent and (same or stale):
             self._open = Speech(
-                span.node, span.from_ns, max(span.to_ns, said.ts_ns), span.first_ref, said.ref, span.messages + 1,
-                span.flags, span.replicaof, max(span.current_epoch, said.current_epoch), span.config_epoch, span.slots,
-                span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset),
+                span.node, span.from_ns, max(span.to_ns, header.ts_ns), span.first_ref, header.ref, span.messages + 1,
+                span.flags, span.replicaof, max(span.current_epoch, header.current_epoch), span.config_epoch, span.slots,
+                span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, header.offset),
             )  # fmt: skip
             return
-        self._open = self._begin(said)
+        self._open = self._begin(header)
         self._ended.append(span._replace(silent_after=silent))
 
     def feed_alike(self, last: Said, count: int, offset_max: int) -> bool:
@@ -113,22 +113,22 @@ class SpeechFolder:
         last = [] if span is None else [span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)]
         return [*self._ended, *last]
 
-    def _begin(self, said: Said) -> Speech:
+    def _begin(self, header: Said) -> Speech:
         return Speech(
             self.node,
-            said.ts_ns,
-            said.ts_ns,
-            said.ref,
-            said.ref,
+            header.ts_ns,
+            header.ts_ns,
+            header.ref,
+            header.ref,
             1,
-            said.flags & CLAIMED_FLAGS,
-            said.replicaof,
-            said.current_epoch,
-            said.config_epoch,
-            said.slots,
-            said.state,
-            said.offset,
-            said.offset,
+            header.flags & CLAIMED_FLAGS,
+            header.replicaof,
+            header.current_epoch,
+            header.config_epoch,
+            header.slots,
+            header.state,
+            header.offset,
+            header.offset,
         )
 
 

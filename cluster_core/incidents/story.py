@@ -70,29 +70,29 @@ def summary_of(incident: Incident, names: Names) -> str:
     return f"uncertain, bytes are missing from the capture: {text}" if incident.rests_on_gap else text
 
 
-def set_up_text(one: SetUp) -> str:
+def set_up_text(set_up: SetUp) -> str:
     """Describe the set-up of a cluster in one sentence.
 
     >>> set_up_text(SetUp(0, 4_000_000_000, 6, 16384, 3))
     'The cluster was set up in 4.00 s: 6 nodes met, 16384 slots were assigned, 3 replicas were attached'
     """
-    parts = [f"{plural(one.nodes, 'node')} met"]
-    for count, word, verb in ((one.slots, "slot", "assigned"), (one.replicas, "replica", "attached")):
+    parts = [f"{plural(set_up.nodes, 'node')} met"]
+    for count, word, verb in ((set_up.slots, "slot", "assigned"), (set_up.replicas, "replica", "attached")):
         parts += [f"{plural(count, word)} {'was' if count == 1 else 'were'} {verb}"] if count else []
-    return f"The cluster was set up in {seconds(milliseconds(one.from_ns, one.to_ns))}: {', '.join(parts)}"
+    return f"The cluster was set up in {seconds(milliseconds(set_up.from_ns, set_up.to_ns))}: {', '.join(parts)}"
 
 
-def _membership(one: Incident, names: Names) -> str:
-    who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "node")
-    if one.variant == "joined":
+def _membership(incident: Incident, names: Names) -> str:
+    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    if incident.variant == "joined":
         return f"{who} met the cluster"
-    if one.variant == "forgotten":
-        return f"{who} was forgotten by {plural(len(one.nodes), 'node')}"
-    if one.variant == "replaced":
-        return f"{name_of(one.winner, names)} replaced {name_of(one.subject, names)}"
-    if one.variant == "reset":
-        return f"{who} was reset and is {name_of(one.winner, names)} now"
-    moves = [step for step in one.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
+    if incident.variant == "forgotten":
+        return f"{who} was forgotten by {plural(len(incident.nodes), 'node')}"
+    if incident.variant == "replaced":
+        return f"{name_of(incident.winner, names)} replaced {name_of(incident.subject, names)}"
+    if incident.variant == "reset":
+        return f"{who} was reset and is {name_of(incident.winner, names)} now"
+    moves = [step for step in incident.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]
         verb = "moved to" if step.kind == EventKind.REPLICA_MOVED else "became a replica of"
@@ -100,64 +100,64 @@ def _membership(one: Incident, names: Names) -> str:
     return f"{who} became replicas of other masters"
 
 
-def _assigned(one: Incident, names: Names) -> str:
-    slots = plural(one.slot_count, "slot")
-    who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "node")
-    if one.variant == "given up":
+def _assigned(incident: Incident, names: Names) -> str:
+    slots = plural(incident.slot_count, "slot")
+    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    if incident.variant == "given up":
         return f"{who} gave up {slots} that nobody else took"
     return f"{who} took {slots} that nobody owned"
 
 
-def _collision(one: Incident, names: Names) -> str:
-    return f"Config epochs collided: {plural(len(one.nodes), 'master')} took a new one, up to {one.epoch}"
+def _collision(incident: Incident, names: Names) -> str:
+    return f"Config epochs collided: {plural(len(incident.nodes), 'master')} took a new one, up to {incident.epoch}"
 
 
-def _partition(one: Incident, names: Names) -> str:
-    who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "node")
-    if one.variant == "still talking":
+def _partition(incident: Incident, names: Names) -> str:
+    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    if incident.variant == "still talking":
         return f"{who} could not be reached by most others but kept talking"
-    back_ns = max((step.until_ns or step.ts_ns for step in one.steps if step.kind == EventKind.BACK), default=None)
-    after = seconds(milliseconds(one.started_ns, back_ns))
+    back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
+    after = seconds(milliseconds(incident.started_ns, back_ns))
     text = f"{who} fell silent together and came back together after {after}"
-    idle = {step.actor for step in one.steps if step.kind == EventKind.PROCESS_IDLE}
+    idle = {step.actor for step in incident.steps if step.kind == EventKind.PROCESS_IDLE}
     still = ": their machines accepted connections all the while, so the processes stood still"
-    return text + (still if idle >= set(one.nodes) else "")
+    return text + (still if idle >= set(incident.nodes) else "")
 
 
-def _failure(one: Incident, names: Names) -> str:
-    who = name_of(one.subject, names)
-    found = f"{plural(len(one.nodes), 'node')} doubted it"
+def _failure(incident: Incident, names: Names) -> str:
+    who = name_of(incident.subject, names)
+    doubt_text = f"{plural(len(incident.nodes), 'node')} doubted it"
     partners = dict.fromkeys(
-        step.actor for step in one.steps if step.kind == EventKind.LAST_SIGN and step.actor != one.subject
+        step.actor for step in incident.steps if step.kind == EventKind.LAST_SIGN and step.actor != incident.subject
     )
     if partners:
         who += f" and {_listed([name_of(node, names) for node in partners])}"
     whose = "the first one's" if partners else "its"
-    if one.variant == "not agreed":
-        text = f"{who} {'were' if partners else 'was'} out of reach: {found}, but no quorum agreed on FAIL"
+    if incident.variant == "not agreed":
+        text = f"{who} {'were' if partners else 'was'} out of reach: {doubt_text}, but no quorum agreed on FAIL"
     else:
         after = (
-            f" {seconds(one.silence_to_fail_ms)} after {whose} last sign of life"
-            if one.silence_to_fail_ms is not None
+            f" {seconds(incident.silence_to_fail_ms)} after {whose} last sign of life"
+            if incident.silence_to_fail_ms is not None
             else ""
         )
         text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
     signs = [
         step.ts_ns
-        for step in one.steps
-        if step.kind in (EventKind.LAST_SIGN, EventKind.BACK) and step.actor == one.subject
+        for step in incident.steps
+        if step.kind in (EventKind.LAST_SIGN, EventKind.BACK) and step.actor == incident.subject
     ]
     if len(signs) > 1:
         text += f", {'that one ' if partners else ''}back after {seconds(milliseconds(signs[0], signs[-1]))}"
-    of_master = next((step for step in one.steps if step.kind == EventKind.REPLICA_DOWN), None)
+    of_master = next((step for step in incident.steps if step.kind == EventKind.REPLICA_DOWN), None)
     if of_master is not None:
         text += f"; it is a replica of {name_of(of_master.subject, names)}: no slot was affected"
-    return "; ".join([text, *_causes(one, whose), *_consequences(one, names)])
+    return "; ".join([text, *_causes(incident, whose), *_consequences(incident, names)])
 
 
-def _causes(one: Incident, whose: str = "its") -> list[str]:
+def _causes(incident: Incident, whose: str = "its") -> list[str]:
     """Return the state of the incident's process from connections."""
-    kinds = [step.kind for step in one.steps if step.actor == one.subject]
+    kinds = [step.kind for step in incident.steps if step.actor == incident.subject]
     if EventKind.PROCESS_ENDED in kinds:
         return [f"{whose} process ended"]
     return (
@@ -167,26 +167,28 @@ def _causes(one: Incident, whose: str = "its") -> list[str]:
     )
 
 
-def _consequences(one: Incident, names: Names) -> list[str]:
+def _consequences(incident: Incident, names: Names) -> list[str]:
     """Return the effects of a failure without failover, and its obstacles."""
-    told = _unserved(one)
-    gone = [step for step in one.steps if step.kind == EventKind.VOTER_GONE]
+    clauses = _unserved(incident)
+    gone = [step for step in incident.steps if step.kind == EventKind.VOTER_GONE]
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
-        told.append(
+        clauses.append(
             f"{plural(count, 'voting master')} gone ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
         )
-    if any(step.kind == EventKind.NO_REPLICA for step in one.steps):
-        told.append("no failover: it had no replica")
-    barred = [f"{name_of(step.actor, names)}: {step.detail}" for step in one.steps if step.kind == EventKind.BARRED]
+    if any(step.kind == EventKind.NO_REPLICA for step in incident.steps):
+        clauses.append("no failover: it had no replica")
+    barred = [
+        f"{name_of(step.actor, names)}: {step.detail}" for step in incident.steps if step.kind == EventKind.BARRED
+    ]
     if barred:
-        told.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
-    return told
+        clauses.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
+    return clauses
 
 
-def _unserved(one: Incident) -> list[str]:
+def _unserved(incident: Incident) -> list[str]:
     """Return the unserved slots and the duration, equal ones once."""
-    lacks = (f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in one.steps if step.kind in _LACKS)
+    lacks = (f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in incident.steps if step.kind in _LACKS)
     return list(dict.fromkeys(lacks))
 
 
@@ -219,37 +221,40 @@ def _length(step: Step) -> str:
     return f"for {seconds(shortest)} to {seconds(longest)}" if shortest else f"for up to {seconds(longest)}"
 
 
-def _listed(words: list[str]) -> str:
+def _listed(items: list[str]) -> str:
     """Return ``a, b and c``, shortened."""
-    if len(words) > NAMED_MAX:
-        return f"{', '.join(words[:NAMED_MAX])} and {len(words) - NAMED_MAX} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    if len(items) > NAMED_MAX:
+        return f"{', '.join(items[:NAMED_MAX])} and {len(items) - NAMED_MAX} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
-def _failover(one: Incident, names: Names) -> str:
-    winner, old = name_of(one.winner, names), name_of(one.subject, names) if one.subject else "an unknown master"
+def _failover(incident: Incident, names: Names) -> str:
+    winner, old = (
+        name_of(incident.winner, names),
+        name_of(incident.subject, names) if incident.subject else "an unknown master",
+    )
     head, tail = {
         "unknown": ("Failover", "cause unknown: the logs of both nodes would show it"),
         "automatic": ("Failover", ""),
         "manual": ("Manual failover", ""),
         "forced": ("Manual failover (FORCE)", "writes to the old master were not stopped"),
-        "takeover": ("Takeover", "" if one.rests_on_gap else "CLUSTER FAILOVER TAKEOVER, without votes"),
-    }[one.variant]
-    text = f"{head}: {winner} replaced {old}, epoch {one.epoch or 'unknown'}{f' ({tail})' if tail else ''}"
-    return "; ".join([text, *_when(one), *_causes(one), *_unserved(one), loss_text(one.loss)])
+        "takeover": ("Takeover", "" if incident.rests_on_gap else "CLUSTER FAILOVER TAKEOVER, without votes"),
+    }[incident.variant]
+    text = f"{head}: {winner} replaced {old}, epoch {incident.epoch or 'unknown'}{f' ({tail})' if tail else ''}"
+    return "; ".join([text, *_when(incident), *_causes(incident), *_unserved(incident), loss_text(incident.loss)])
 
 
 RANGE_NS: Final = 100_000_000
 """Promotion times with a smaller uncertainty are shown without bounds."""
 
 
-def _when(one: Incident) -> list[str]:
+def _when(incident: Incident) -> list[str]:
     """Return the bounds of the promotion if uncertain."""
-    low_ns, high_ns = one.promoted_min_ns, one.promoted_max_ns
-    if low_ns is None or high_ns is None or high_ns - low_ns < RANGE_NS or Source.CAPTURE in one.sources:
+    low_ns, high_ns = incident.promoted_min_ns, incident.promoted_max_ns
+    if low_ns is None or high_ns is None or high_ns - low_ns < RANGE_NS or Source.CAPTURE in incident.sources:
         return []
     first, last = (write_instant(ts_ns)[11:23] for ts_ns in (low_ns, high_ns))
-    skew = f", clocks differ by at least {seconds(one.skew_ns // 1_000_000)}" if one.skew_ns else ""
+    skew = f", clocks differ by at least {seconds(incident.skew_ns // 1_000_000)}" if incident.skew_ns else ""
     return [f"promoted between {first}Z and {last}Z{skew}"]
 
 
@@ -273,19 +278,19 @@ def loss_text(loss: Loss) -> str:
     return f"{text} for {seconds(loss.unheard_ms)} after its last message"
 
 
-def _resharding(one: Incident, names: Names) -> str:
-    slots = plural(one.slot_count, "slot")
-    opened = [step for step in one.steps if step.kind == EventKind.SLOT_OPEN]
-    if one.variant == "slot open":
-        which = f"{slots} ({one.slots})" if len(one.slots) <= RANGES_MAX else slots
-        return f"{which} stayed open {_length(opened[0])} on the way from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
-    if one.subject:
-        text = f"{slots} moved from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
+def _resharding(incident: Incident, names: Names) -> str:
+    slots = plural(incident.slot_count, "slot")
+    opened = [step for step in incident.steps if step.kind == EventKind.SLOT_OPEN]
+    if incident.variant == "slot open":
+        which = f"{slots} ({incident.slots})" if len(incident.slots) <= RANGES_MAX else slots
+        return f"{which} stayed open {_length(opened[0])} on the way from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
+    if incident.subject:
+        text = f"{slots} moved from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
     else:
-        text = f"{slots} moved between {plural(len(one.nodes), 'master')}"
-    failed = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.LAST_SIGN]
+        text = f"{slots} moved between {plural(len(incident.nodes), 'master')}"
+    failed = [name_of(step.actor, names) for step in incident.steps if step.kind == EventKind.LAST_SIGN]
     text += f" until {failed[0]} failed" if failed else ""
-    gone = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.EMPTIED]
+    gone = [name_of(step.actor, names) for step in incident.steps if step.kind == EventKind.EMPTIED]
     text += f"; {', '.join(gone)} had none left and became a replica" if gone else ""
     if opened:
         which = "slot" if len(opened) == 1 else "slots"
@@ -293,45 +298,48 @@ def _resharding(one: Incident, names: Names) -> str:
     return text
 
 
-def _outage(one: Incident, names: Names) -> str:
-    whole = [step for step in one.steps if step.kind == EventKind.CLUSTER_UNSERVED]
+def _outage(incident: Incident, names: Names) -> str:
+    whole = [step for step in incident.steps if step.kind == EventKind.CLUSTER_UNSERVED]
     if whole:
         head = f"The whole cluster was down {' and '.join(_length(step) for step in whole)}"
     else:
-        head = f"{plural(len(one.nodes), 'shard')} {'was' if len(one.nodes) == 1 else 'were'} not served"
+        head = f"{plural(len(incident.nodes), 'shard')} {'was' if len(incident.nodes) == 1 else 'were'} not served"
     parts = [
         f"{name_of(step.actor, names)}: {_slots(step)} {_LACKS[step.kind]} {_length(step)}"
-        for step in one.steps
+        for step in incident.steps
         if step.kind in _LACKS and step.kind != EventKind.CLUSTER_UNSERVED
     ]
     return "; ".join([head, *parts[:NAMED_MAX]])
 
 
-def _restart(one: Incident, names: Names) -> str:
-    if len(one.nodes) > 1:
-        how = "one after another" if one.variant == "rolling" else "some at the same time"
-        text = f"{plural(len(one.nodes), 'node')} were restarted, {how}"
+def _restart(incident: Incident, names: Names) -> str:
+    if len(incident.nodes) > 1:
+        how = "one after another" if incident.variant == "rolling" else "some at the same time"
+        text = f"{plural(len(incident.nodes), 'node')} were restarted, {how}"
     else:
-        text = f"{name_of(one.subject, names)} was restarted ({one.variant})"
-    return "; ".join([text, *_unserved(one)])
+        text = f"{name_of(incident.subject, names)} was restarted ({incident.variant})"
+    return "; ".join([text, *_unserved(incident)])
 
 
-def _resync(one: Incident, names: Names) -> str:
-    master = name_of(one.winner, names) if one.winner else "its master"
-    return f"{name_of(one.subject, names)} took a full copy of the data of {master}"
+def _resync(incident: Incident, names: Names) -> str:
+    master = name_of(incident.winner, names) if incident.winner else "its master"
+    return f"{name_of(incident.subject, names)} took a full copy of the data of {master}"
 
 
-def _data_loss(one: Incident, names: Names) -> str:
-    who, slots = name_of(one.subject, names), f" ({plural(one.slot_count, 'slot')})" if one.slot_count else ""
+def _data_loss(incident: Incident, names: Names) -> str:
+    who, slots = (
+        name_of(incident.subject, names),
+        f" ({plural(incident.slot_count, 'slot')})" if incident.slot_count else "",
+    )
     text = f"All data of a shard was lost{slots}: master {who} came back empty"
-    if not one.nodes:
+    if not incident.nodes:
         return text
-    wiped = _listed([name_of(node, names) for node in one.nodes])
+    wiped = _listed([name_of(node, names) for node in incident.nodes])
     return f"{text} and its replica {wiped} copied the empty data set"
 
 
-def _flapping(one: Incident, names: Names) -> str:
-    return f"{name_of(one.subject, names)} was doubted {plural(len(one.steps), 'time')} ({one.variant})"
+def _flapping(incident: Incident, names: Names) -> str:
+    return f"{name_of(incident.subject, names)} was doubted {plural(len(incident.steps), 'time')} ({incident.variant})"
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {

@@ -87,8 +87,8 @@ class Checkup:
 
 def find_symptoms(checkups: Sequence[Checkup]) -> list[Symptom]:
     """Return all symptoms, most severe first."""
-    views = [one.topology for one in checkups if one.topology is not None]
-    found = [
+    views = [checkup.topology for checkup in checkups if checkup.topology is not None]
+    symptoms = [
         *_answers(checkups),
         *_states(checkups),
         *_failures(views),
@@ -100,18 +100,18 @@ def find_symptoms(checkups: Sequence[Checkup]) -> list[Symptom]:
         *_persistence(checkups),
         *_layout(views),
     ]
-    return sorted(found, key=lambda one: list(Severity).index(one.severity))
+    return sorted(symptoms, key=lambda symptom: list(Severity).index(symptom.severity))
 
 
 def believed(views: Sequence[Topology]) -> Topology | None:
     """Return the view shared by most nodes, by slot owners; the first in a tie."""
     owners = [_owners(view) for view in views]
     shared = Counter(owners)
-    return max(zip(views, owners, strict=True), key=lambda one: shared[one[1]], default=(None, ()))[0]
+    return max(zip(views, owners, strict=True), key=lambda pair: shared[pair[1]], default=(None, ()))[0]
 
 
 def _owners(view: Topology) -> tuple[tuple[str, SlotSet], ...]:
-    return tuple(sorted(((node.id, node.slots) for node in view.nodes if node.slots), key=lambda one: one[0]))
+    return tuple(sorted(((node.id, node.slots) for node in view.nodes if node.slots), key=lambda owner: owner[0]))
 
 
 def _named(names: Iterable[str]) -> str:
@@ -122,17 +122,17 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _answers(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    for one in checkups:
-        if one.lost:
-            yield Symptom(Severity.WARNING, SymptomCode.NO_ANSWER, f"{one.address} does not answer: {one.lost}")
-        elif one.is_loading:
-            text = f"{one.address} is loading its data and was asked nothing more"
+    for checkup in checkups:
+        if checkup.lost:
+            yield Symptom(Severity.WARNING, SymptomCode.NO_ANSWER, f"{checkup.address} does not answer: {checkup.lost}")
+        elif checkup.is_loading:
+            text = f"{checkup.address} is loading its data and was asked nothing more"
             yield Symptom(Severity.WARNING, SymptomCode.LOADING, text)
 
 
 def _states(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    asked = [one for one in checkups if one.cluster]
-    down = [one.address for one in asked if one.cluster.get("cluster_state") != "ok"]
+    asked = [checkup for checkup in checkups if checkup.cluster]
+    down = [checkup.address for checkup in asked if checkup.cluster.get("cluster_state") != "ok"]
     if down:
         text = f"cluster_state is not ok for {len(down)} of {len(asked)} nodes: {_named(down)}"
         yield Symptom(Severity.ERROR, SymptomCode.CLUSTER_DOWN, text)
@@ -163,7 +163,10 @@ def _slots(views: Sequence[Topology]) -> Iterator[Symptom]:
         text = f"{len(uncovered):,} of {SLOT_COUNT:,} slots have no owner: {str(uncovered)[:60]}"
         yield Symptom(Severity.ERROR, SymptomCode.UNCOVERED_SLOTS, text)
     opened = {
-        (slot, node.address) for one in views for node in one.nodes for slot in {**node.migrating, **node.importing}
+        (slot, node.address)
+        for topology in views
+        for node in topology.nodes
+        for slot in {**node.migrating, **node.importing}
     }
     if opened:
         slots = sorted({slot for slot, _ in opened})
@@ -172,7 +175,7 @@ def _slots(views: Sequence[Topology]) -> Iterator[Symptom]:
 
 
 def _members(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    asked = [(one.address, one.topology) for one in checkups if one.topology is not None]
+    asked = [(checkup.address, checkup.topology) for checkup in checkups if checkup.topology is not None]
     view = believed([topology for _, topology in asked])
     if view is None:
         return
@@ -204,22 +207,24 @@ def _epochs(views: Sequence[Topology]) -> Iterator[Symptom]:
 
 def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
     offsets = {
-        one.me.id: one.number("master_repl_offset")
-        for one in checkups
-        if one.me is not None and one.info and not one.is_replica
+        checkup.me.id: checkup.number("master_repl_offset")
+        for checkup in checkups
+        if checkup.me is not None and checkup.info and not checkup.is_replica
     }
-    for one in checkups:
-        if not one.is_replica:
+    for checkup in checkups:
+        if not checkup.is_replica:
             continue
-        if one.info.get("master_link_status") != "up":
-            text = f"replica {one.address} has no link to its master {_master_of(one)}"
+        if checkup.info.get("master_link_status") != "up":
+            text = f"replica {checkup.address} has no link to its master {_master_of(checkup)}"
             yield Symptom(Severity.ERROR, SymptomCode.NO_REPLICATION_LINK, text)
             continue
-        master_id = one.me.master_id if one.me is not None else None
-        behind = offsets.get(master_id or "", 0) - one.number("slave_repl_offset")
-        silent_s = one.number("master_last_io_seconds_ago")
+        master_id = checkup.me.master_id if checkup.me is not None else None
+        behind = offsets.get(master_id or "", 0) - checkup.number("slave_repl_offset")
+        silent_s = checkup.number("master_last_io_seconds_ago")
         if behind > LAG_BYTES_MAX or silent_s > SILENCE_S_MAX:
-            text = f"replica {one.address} is {max(behind, 0):,} bytes behind its master, last heard {silent_s} s ago"
+            text = (
+                f"replica {checkup.address} is {max(behind, 0):,} bytes behind its master, last heard {silent_s} s ago"
+            )
             yield Symptom(Severity.WARNING, SymptomCode.REPLICATION_LAG, text)
 
 
@@ -229,37 +234,37 @@ def _master_of(replica: Checkup) -> str:
 
 
 def _memory(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    told = [one for one in checkups if "used_memory" in one.info]
-    for one in told:
-        used, limit = one.number("used_memory"), one.number("maxmemory")
+    answered = [checkup for checkup in checkups if "used_memory" in checkup.info]
+    for checkup in answered:
+        used, limit = checkup.number("used_memory"), checkup.number("maxmemory")
         if limit and used >= MEMORY_SHARE_MAX * limit:
-            policy = one.info.get("maxmemory_policy", "noeviction")
+            policy = checkup.info.get("maxmemory_policy", "noeviction")
             effect = "refuses writes" if policy == "noeviction" else f"evicts keys ({policy})"
-            text = f"{one.address} uses {used / limit:.0%} of its maxmemory; when full it {effect}"
+            text = f"{checkup.address} uses {used / limit:.0%} of its maxmemory; when full it {effect}"
             yield Symptom(Severity.ERROR if used >= limit else Severity.WARNING, SymptomCode.MEMORY_FULL, text)
-        clients, clients_max = one.number("connected_clients"), one.number("maxclients")
+        clients, clients_max = checkup.number("connected_clients"), checkup.number("maxclients")
         if clients_max and clients >= CLIENTS_SHARE_MAX * clients_max:
-            text = f"{one.address} has {clients:,} of {clients_max:,} clients"
+            text = f"{checkup.address} has {clients:,} of {clients_max:,} clients"
             yield Symptom(Severity.WARNING, SymptomCode.CLIENTS_FULL, text)
-    unlimited = [one.address for one in told if not one.number("maxmemory")]
+    unlimited = [checkup.address for checkup in answered if not checkup.number("maxmemory")]
     if unlimited:
-        text = f"{len(unlimited)} of {len(told)} nodes have no maxmemory: how near they are to the end is not known"
+        text = f"{len(unlimited)} of {len(answered)} nodes have no maxmemory: how near they are to the end is not known"
         yield Symptom(Severity.NOTE, SymptomCode.NO_MEMORY_LIMIT, text)
 
 
 def _persistence(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    for one in checkups:
+    for checkup in checkups:
         failed = [
-            words
-            for name, words in (
+            message
+            for name, message in (
                 ("rdb_last_bgsave_status", "last BGSAVE"),
                 ("aof_last_bgrewrite_status", "last rewrite of the AOF"),
                 ("aof_last_write_status", "last write to the AOF"),
             )
-            if one.info.get(name, "ok") != "ok"
+            if checkup.info.get(name, "ok") != "ok"
         ]
         if failed:
-            text = f"{one.address}: {' and '.join(failed)} failed; writes may be refused until one succeeds"
+            text = f"{checkup.address}: {' and '.join(failed)} failed; writes may be refused until one succeeds"
             yield Symptom(Severity.ERROR, SymptomCode.SAVE_FAILED, text)
 
 

@@ -53,7 +53,7 @@ def find_promotions(history: History) -> list[Promotion]:
         *seen_in_views(history.views, history.polled_ns),
         *seen_in_logs(history.lines),
     ]
-    return [_promotion(history, one) for one in merge_sightings(sightings)]
+    return [_promotion(history, promoted) for promoted in merge_sightings(sightings)]
 
 
 def _on_the_bus(history: History, row: EpochRow) -> Sighting:
@@ -61,11 +61,11 @@ def _on_the_bus(history: History, row: EpochRow) -> Sighting:
     election = _election(history, row.node_id, row.epoch, row.ts_ns)
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")
-    said = history.said_at(row.node_id, row.ts_ns - 1)
+    speech = history.said_at(row.node_id, row.ts_ns - 1)
     # A header may be sent a tick after it was built, so the replica's last one may follow the promotion.
-    last_ns = min(said.to_ns, row.ts_ns) - TICK_NS if said is not None else 0
+    last_ns = min(speech.to_ns, row.ts_ns) - TICK_NS if speech is not None else 0
     min_ns = max(election.ts_ns if election is not None else 0, last_ns) or row.ts_ns
-    no_gap = said is not None and row.ts_ns - said.to_ns <= history.thresholds.silence_ns
+    no_gap = speech is not None and row.ts_ns - speech.to_ns <= history.thresholds.silence_ns
     order = "takeover" if election is None and no_gap else ""
     return Sighting(row.node_id, old, row.epoch, "", min_ns, row.ts_ns, Source.CAPTURE, True, row.ref, order)
 
@@ -82,58 +82,60 @@ def _election(history: History, winner: str, epoch: int, ts_ns: int) -> EventRow
     )
 
 
-def _promotion(history: History, one: Promoted) -> Promotion:
-    election = _election(history, one.winner, one.epoch, one.max_ns)
-    span = history.said_at(one.winner, one.header_ns)
-    variant = _variant(history, one, election)
+def _promotion(history: History, promoted: Promoted) -> Promotion:
+    election = _election(history, promoted.winner, promoted.epoch, promoted.max_ns)
+    span = history.said_at(promoted.winner, promoted.header_ns)
+    variant = _variant(history, promoted, election)
     return Promotion(
-        one.winner, one.old, one.epoch, one.max_ns, one.ref, variant, election, span.first_offset if span else 0,
-        one.min_ns, one.slots, one.sources, one.skew_ns, one.header_ns,
+        promoted.winner, promoted.old, promoted.epoch, promoted.max_ns, promoted.ref, variant, election, span.first_offset if span else 0,
+        promoted.min_ns, promoted.slots, promoted.sources, promoted.skew_ns, promoted.header_ns,
     )  # fmt: skip
 
 
-def _variant(history: History, one: Promoted, election: EventRow | None) -> str:
+def _variant(history: History, promoted: Promoted, election: EventRow | None) -> str:
     """Return the variant (R97): "manual" by an order the old master received, "forced" by one it did not.
 
     "unknown" if only polls or metrics show it and the old master was healthy. FORCEACK alone is no evidence: Valkey 9.1
     also sets it in automatic elections with the old master in FAIL (R134), which some node must have marked.
     """
-    if one.order == "takeover":
+    if promoted.order == "takeover":
         return "takeover"
     lately = [
         event
         for event in history.events_of(*ORDERS)
-        if -MANUAL_FAILOVER_NS <= one.max_ns - event.ts_ns <= MANUAL_FAILOVER_NS + (one.max_ns - one.min_ns)
-        and event.ts_ns <= one.max_ns
+        if -MANUAL_FAILOVER_NS
+        <= promoted.max_ns - event.ts_ns
+        <= MANUAL_FAILOVER_NS + (promoted.max_ns - promoted.min_ns)
+        and event.ts_ns <= promoted.max_ns
     ]
-    if any(event.kind == EventKind.MANUAL_FAILOVER_FORCED and event.observer == one.winner for event in lately):
+    if any(event.kind == EventKind.MANUAL_FAILOVER_FORCED and event.observer == promoted.winner for event in lately):
         return "forced"
     heard = {
-        (one.winner, EventKind.MANUAL_FAILOVER_REQUESTED),
-        (one.old, EventKind.MANUAL_FAILOVER_MFSTART),
-        (one.old, EventKind.PAUSED),
+        (promoted.winner, EventKind.MANUAL_FAILOVER_REQUESTED),
+        (promoted.old, EventKind.MANUAL_FAILOVER_MFSTART),
+        (promoted.old, EventKind.PAUSED),
     }
     if any((event.observer, event.kind) in heard for event in lately):
         return "manual"
     if election is None:
-        return one.order or _variant_unseen(history, one)
-    spells = history.doubts.get(one.old, ())
+        return promoted.order or _variant_unseen(history, promoted)
+    spells = history.doubts.get(promoted.old, ())
     failed = any(
         spell.fail_ns is not None and spell.fail_ns <= election.ts_ns <= (spell.to_ns or election.ts_ns)
         for spell in spells
     )
-    span = history.said_at(one.winner, election.ts_ns)
+    span = history.said_at(promoted.winner, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
     return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
 
 
-def _variant_unseen(history: History, one: Promoted) -> str:
+def _variant_unseen(history: History, promoted: Promoted) -> str:
     """Return the variant if no election was observed."""
-    if any(one.winner == vote.candidate and one.epoch == vote.epoch for vote in history.votes):
+    if any(promoted.winner == vote.candidate and promoted.epoch == vote.epoch for vote in history.votes):
         return "automatic"
     is_failing = any(
-        spell.from_ns <= one.max_ns and (spell.to_ns is None or spell.to_ns > one.min_ns)
-        for spell in history.doubts.get(one.old, [])
+        spell.from_ns <= promoted.max_ns and (spell.to_ns is None or spell.to_ns > promoted.min_ns)
+        for spell in history.doubts.get(promoted.old, [])
     )
     return "automatic" if is_failing else "unknown"
 
@@ -262,8 +264,8 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
     candidates = {candidate for candidate, _ in elections}
     for event in history.events_of(*ATTEMPTS):
         if from_ns <= event.ts_ns <= to_ns:
-            said = history.said_at(event.observer, event.ts_ns)
-            if event.observer in candidates or (said is not None and said.replicaof == old):
+            speech = history.said_at(event.observer, event.ts_ns)
+            if event.observer in candidates or (speech is not None and speech.replicaof == old):
                 steps.append(_of_event(event, old, event.epoch or None))
     for event in history.events_of(EventKind.VOTE_REFUSED):
         if event.subject in candidates and from_ns <= event.ts_ns <= to_ns:

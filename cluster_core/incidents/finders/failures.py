@@ -49,18 +49,18 @@ class Episode(NamedTuple):
 
 def find_episodes(history: History) -> list[Episode]:
     """Return all such periods in time order."""
-    found: list[Episode] = []
+    episodes: list[Episode] = []
     for subject, spells in history.doubts.items():
         group: list[Doubt] = []
         until: int | None = 0
         for spell in spells:
             if group and until is not None and spell.from_ns > until + history.thresholds.together_ns:
-                found.append(_episode(history, subject, group))
+                episodes.append(_episode(history, subject, group))
                 group, until = [], 0
             group.append(spell)
             until = None if until is None or spell.to_ns is None else max(until, spell.to_ns)
-        found.append(_episode(history, subject, group))
-    return sorted(found, key=lambda one: (one.started_ns, one.subject))
+        episodes.append(_episode(history, subject, group))
+    return sorted(episodes, key=lambda episode: (episode.started_ns, episode.subject))
 
 
 def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
@@ -70,7 +70,11 @@ def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
     last, back = _silence(history, subject, from_ns)
     signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
     doubters = {spell.observer for spell in spells}
-    knowing = [one for one in history.observers if one != subject and history.view_at(one, subject, from_ns)]
+    knowing = [
+        observer
+        for observer in history.observers
+        if observer != subject and history.view_at(observer, subject, from_ns)
+    ]
     return Episode(
         subject,
         tuple(spells),
@@ -195,20 +199,22 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
     return steps
 
 
-def restart_steps(one: Restart) -> list[Step]:
+def restart_steps(restart: Restart) -> list[Step]:
     """Return the end of a process, if known, and the start of the next one."""
     steps = []
-    if one.how or one.end_min_ns == one.end_max_ns:
-        steps.append(Step(one.end_max_ns, EventKind.PROCESS_ENDED, one.node, one.node, detail=one.how))
-    steps.append(Step(one.start_ns, EventKind.PROCESS_STARTED, one.node, one.node, amount=one.loaded))
+    if restart.how or restart.end_min_ns == restart.end_max_ns:
+        steps.append(Step(restart.end_max_ns, EventKind.PROCESS_ENDED, restart.node, restart.node, detail=restart.how))
+    steps.append(Step(restart.start_ns, EventKind.PROCESS_STARTED, restart.node, restart.node, amount=restart.loaded))
     return steps
 
 
-def resync_steps(one: Resync) -> list[Step]:
+def resync_steps(resync: Resync) -> list[Step]:
     """Return the step of a resynchronization."""
-    kind = EventKind.FULL_RESYNC if one.full else EventKind.MASTER_LINK_UP
-    detail = "flushed" if one.flushed else ""
-    return [Step(one.from_ns, kind, one.node, one.master, amount=one.keys, detail=detail, until_ns=one.to_ns)]
+    kind = EventKind.FULL_RESYNC if resync.full else EventKind.MASTER_LINK_UP
+    detail = "flushed" if resync.flushed else ""
+    return [
+        Step(resync.from_ns, kind, resync.node, resync.master, amount=resync.keys, detail=detail, until_ns=resync.to_ns)
+    ]
 
 
 def has_ended(history: History, episode: Episode) -> bool:
@@ -224,19 +230,19 @@ def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
     down: dict[str, StateChange] = {}
     up: dict[str, StateChange] = {}
     for node, changes in history.states.items():
-        for one in changes:
-            if not from_ns <= one.max_ns <= to_ns or one.is_start:
+        for change in changes:
+            if not from_ns <= change.max_ns <= to_ns or change.is_start:
                 continue
-            if not one.is_up:
-                down.setdefault(node, one)
+            if not change.is_up:
+                down.setdefault(node, change)
             elif node in down:
-                up[node] = one
+                up[node] = change
     steps = []
-    for kind, found in ((EventKind.STATE_FAIL, down), (EventKind.STATE_OK, up)):
-        if found:
-            ordered = sorted(found, key=lambda node: (found[node].max_ns, node))
-            first_ns, last_ns = found[ordered[0]].max_ns, found[ordered[-1]].max_ns
-            steps.append(Step(first_ns, kind, ordered[0], "", amount=len(found), until_ns=last_ns))
+    for kind, changes_of_kind in ((EventKind.STATE_FAIL, down), (EventKind.STATE_OK, up)):
+        if changes_of_kind:
+            ordered = sorted(changes_of_kind, key=lambda node: (changes_of_kind[node].max_ns, node))
+            first_ns, last_ns = changes_of_kind[ordered[0]].max_ns, changes_of_kind[ordered[-1]].max_ns
+            steps.append(Step(first_ns, kind, ordered[0], "", amount=len(changes_of_kind), until_ns=last_ns))
     return steps
 
 
@@ -255,10 +261,10 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
         if episode.covers(row.valid_from_ns):
             by_reporter.setdefault(row.reporter, []).append((row.valid_from_ns, row.observer, row.ref))
     steps = []
-    for reporter, told in by_reporter.items():
-        from_ns, _, ref = told[0]
+    for reporter, reports in by_reporter.items():
+        from_ns, _, ref = reports[0]
         if from_ns <= before_ns:
-            first = {observer: ts_ns for ts_ns, observer, _ in reversed(told) if ts_ns <= before_ns}
+            first = {observer: ts_ns for ts_ns, observer, _ in reversed(reports) if ts_ns <= before_ns}
             until_ns = max(first.values())
             steps.append(
                 Step(
@@ -274,11 +280,13 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
     for event in history.events_of(EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED):
         if event.subject != episode.subject or not episode.covers(event.ts_ns):
             continue
-        told = None
+        reporter_count = None
         if event.kind == EventKind.FAIL_DECIDED:
-            told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
-            told = None if not told and event.ref < 0 else told  # logs show reports at level verbose only
-        steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, amount=told, ref=event.ref))
+            reporter_count = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
+            reporter_count = (
+                None if not reporter_count and event.ref < 0 else reporter_count
+            )  # logs show reports at level verbose only
+        steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, amount=reporter_count, ref=event.ref))
     told_by = {step.actor for step in steps}
     for spell in episode.spells:
         if spell.fail_ns is not None and spell.observer not in told_by:

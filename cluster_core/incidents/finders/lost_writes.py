@@ -66,15 +66,15 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
 
 def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:
     """Return when the old master claimed the master role, also after the win until it learned of it."""
-    found: list[Speech] = []
+    speeches: list[Speech] = []
     for span in history.speech.get(old, []):
         if not span.is_master:
             if span.from_ns > won_ns:
                 break
-            found = []
+            speeches = []
         elif span.config_epoch < epoch:
-            found.append(span)
-    return found
+            speeches.append(span)
+    return speeches
 
 
 def _process_ns(history: History, node: str, kind: EventKind, from_ns: int, to_ns: int) -> list[int]:

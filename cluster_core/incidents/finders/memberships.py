@@ -31,20 +31,24 @@ def find_memberships(history: History, promotions: list[Promotion], emptied: dic
     joins, forgotten = _joins(history), _forgotten(history, resets)
     attachments = _attachments(history, promotions, emptied) + _joined_as_replicas(history, joins)
     replaced = _replacements(history, promotions, joins, attachments, forgotten)
-    parts = {id(part) for one in replaced for part in (one.join, one.attachment, one.forgotten)}
+    parts = {
+        id(part) for membership in replaced for part in (membership.join, membership.attachment, membership.forgotten)
+    }
     return [
         *_bursts(history, "joined", [step for step in joins if id(step) not in parts]),
-        *[one for one in forgotten if id(one) not in parts],
+        *[membership for membership in forgotten if id(membership) not in parts],
         *[_reset(history, old, new, ts_ns) for old, new, ts_ns in resets],
         *_bursts(history, "replicas changed", [step for step in attachments if id(step) not in parts]),
-        *[_replaced(one) for one in replaced],
+        *[_replaced(membership) for membership in replaced],
     ]
 
 
 def _bursts(history: History, variant: str, steps: list[Step]) -> list[Incident]:
     """Return one incident per burst of changes."""
-    found = sorted(steps, key=lambda one: (one.ts_ns, one.actor, one.subject))
-    groups = runs(found, history.thresholds.pause_ns, lambda one: one.ts_ns, lambda one: one.until_ns or one.ts_ns)
+    ordered = sorted(steps, key=lambda step: (step.ts_ns, step.actor, step.subject))
+    groups = runs(
+        ordered, history.thresholds.pause_ns, lambda step: step.ts_ns, lambda step: step.until_ns or step.ts_ns
+    )
     return [_burst(variant, group) for group in groups]
 
 
@@ -73,8 +77,12 @@ def _joins(history: History) -> list[Step]:
             for observer in history.observers
             if observer != node and (rows := history.views.get((observer, node)))
         ]
-        is_met = any(cause in HANDSHAKES or (cause in MET and _was_new(history, one)) for _, one, cause, _ in seen)
-        if not is_met and not (seen and all(_is_fresh(history, one, cause, ts_ns) for ts_ns, one, cause, _ in seen)):
+        is_met = any(
+            cause in HANDSHAKES or (cause in MET and _was_new(history, witness)) for _, witness, cause, _ in seen
+        )
+        if not is_met and not (
+            seen and all(_is_fresh(history, witness, cause, ts_ns) for ts_ns, witness, cause, _ in seen)
+        ):
             continue
         seen.sort()
         first_ns, introducer, _, ref = seen[0]
@@ -120,7 +128,7 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 by_node[node].append(met)
     incidents = []
     for node, steps in by_node.items():
-        steps.sort(key=lambda one: (one.ts_ns, one.actor))
+        steps.sort(key=lambda change: (change.ts_ns, change.actor))
         observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == EventKind.FORGOTTEN))
         incidents.append(
             Incident(
@@ -154,7 +162,7 @@ def _replacements(
     """Pair each forgotten node with one that joined its shard at about the same time."""
     attached = {step.actor: step for step in attachments if step.kind == EventKind.REPLICA_ATTACHED}
     free = [step for step in joins if step.actor in attached]
-    found = []
+    replacements = []
     for gone in forgotten:
         shard = _shard_of(history, promotions, gone.subject, gone.started_ns)
         fits = [
@@ -165,30 +173,32 @@ def _replacements(
         if fits:
             join = min(fits, key=lambda step: abs(step.ts_ns - gone.started_ns))
             free.remove(join)
-            found.append(_Replacement(join, attached[join.actor], gone))
-    return found
+            replacements.append(_Replacement(join, attached[join.actor], gone))
+    return replacements
 
 
 def _shard_of(history: History, promotions: list[Promotion], node: str, ts_ns: int) -> set[str]:
     """Return *node*, its master, and successors, before or after *ts_ns*."""
-    said = history.claim_at(node, ts_ns)
-    shard = {node, said.replicaof} if said is not None and said.replicaof else {node}
-    for promotion in sorted(promotions, key=lambda one: one.ts_ns):
+    speech = history.claim_at(node, ts_ns)
+    shard = {node, speech.replicaof} if speech is not None and speech.replicaof else {node}
+    for promotion in sorted(promotions, key=lambda turn: turn.ts_ns):
         if promotion.old in shard:
             shard.add(promotion.winner)
     return shard
 
 
-def _replaced(one: _Replacement) -> Incident:
-    steps = sorted((one.join, one.attachment, *one.forgotten.steps), key=lambda step: step.ts_ns)
+def _replaced(replacement: _Replacement) -> Incident:
+    steps = sorted(
+        (replacement.join, replacement.attachment, *replacement.forgotten.steps), key=lambda step: step.ts_ns
+    )
     return Incident(
         kind=IncidentKind.MEMBERSHIP,
         variant="replaced",
-        subject=one.forgotten.subject,
-        winner=one.join.actor,
+        subject=replacement.forgotten.subject,
+        winner=replacement.join.actor,
         started_ns=steps[0].ts_ns,
         ended_ns=max(step.until_ns or step.ts_ns for step in steps),
-        nodes=(one.forgotten.subject, one.join.actor),
+        nodes=(replacement.forgotten.subject, replacement.join.actor),
         steps=tuple(steps),
     )
 
@@ -244,7 +254,7 @@ def _joined_as_replicas(history: History, joins: list[Step]) -> list[Step]:
 def _follows_winner(promotions: list[Promotion], node: str, old: str, new: str, ts_ns: int) -> bool:
     """Return whether a failover explains a change of master: the old master or its replicas follow the winner."""
     masters = {old or node}
-    for promotion in sorted(promotions, key=lambda one: one.ts_ns):
+    for promotion in sorted(promotions, key=lambda turn: turn.ts_ns):
         if promotion.ts_ns <= ts_ns and promotion.old in masters:
             masters.add(promotion.winner)
             if promotion.winner == new:
@@ -257,5 +267,5 @@ def is_follower(history: History, emptied: dict[str, int], old: str, new: str, t
     at_ns = emptied.get(old)
     if at_ns is None or not 0 <= ts_ns - at_ns <= history.thresholds.pause_ns:
         return False
-    said = history.claim_at(old, ts_ns)
-    return said is not None and said.replicaof == new
+    speech = history.claim_at(old, ts_ns)
+    return speech is not None and speech.replicaof == new

@@ -64,11 +64,11 @@ class Service(NamedTuple):
         """Return outages of the shards of *nodes* within a period."""
         held = set(nodes)
         return [
-            one
-            for one in self.outages
-            if one.interval.node in held
-            and one.interval.from_min_ns <= to_ns
-            and (one.interval.to_max_ns is None or one.interval.to_max_ns >= from_ns)
+            outage
+            for outage in self.outages
+            if outage.interval.node in held
+            and outage.interval.from_min_ns <= to_ns
+            and (outage.interval.to_max_ns is None or outage.interval.to_max_ns >= from_ns)
         ]
 
 
@@ -89,42 +89,42 @@ SHARDS_MIN: Final = 2
 
 def find_service(history: History, episodes: Sequence[Episode], promotions: Sequence[Promotion]) -> Service:
     """Return all outages in time order."""
-    found: list[Outage] = []
+    all_outages: list[Outage] = []
     shards = _shards(history, promotions)
     for number, tenures in enumerate(shards):
         parts = [part for tenure in tenures for part in _of_tenure(history, tenure, episodes)]
         for group in contiguous(interval for interval, _ in parts):
-            begins = {one[:4] for one in group}
-            known = [bits for one, bits in parts if bits is not None and one[:4] in begins]
-            found.append(Outage(number, union(group), max(known, key=int.bit_count) if known else None))
+            begins = {gap[:4] for gap in group}
+            known = [bits for gap, bits in parts if bits is not None and gap[:4] in begins]
+            all_outages.append(Outage(number, union(group), max(known, key=int.bit_count) if known else None))
     whole: list[Interval] = []
-    for group in joined(one.interval for one in found):
-        ts_ns = max(one.from_max_ns for one in group)
+    for group in joined(outage.interval for outage in all_outages):
+        ts_ns = max(gap.from_max_ns for gap in group)
         serving = [at for at, tenures in enumerate(shards) if _serves(history, tenures, ts_ns)]
-        out = [[one for one in found if one.shard == at and one.interval in group] for at in serving]
-        slots = reduce(or_, (one.bits or 0 for outages in out for one in outages), 0)
+        out = [[outage for outage in all_outages if outage.shard == at and outage.interval in group] for at in serving]
+        slots = reduce(or_, (outage.bits or 0 for outages in out for outage in outages), 0)
         if len(serving) >= SHARDS_MIN or slots.bit_count() == SLOT_COUNT:
-            whole += common([[one.interval for one in outages] for outages in out])
-    return Service(sorted(found, key=lambda one: (one.interval.from_max_ns, one.shard)), whole)
+            whole += common([[outage.interval for outage in outages] for outages in out])
+    return Service(sorted(all_outages, key=lambda outage: (outage.interval.from_max_ns, outage.shard)), whole)
 
 
 def _shards(history: History, promotions: Sequence[Promotion]) -> list[list[_Tenure]]:
     """Return the masters of each shard in order."""
-    ordered = sorted(promotions, key=lambda one: one.ts_ns)
+    ordered = sorted(promotions, key=lambda promotion: promotion.ts_ns)
     first: dict[str, bool] = {}
-    for one in ordered:
-        first.setdefault(one.old, True)
-        first.setdefault(one.winner, False)
+    for promotion in ordered:
+        first.setdefault(promotion.old, True)
+        first.setdefault(promotion.winner, False)
     begins: list[tuple[str, Promotion | None]] = [
         (node, None) for node in history.nodes if first.get(node, _was_master(history, node))
     ]
-    begins += [(one.winner, one) for one in ordered if not one.old]
+    begins += [(promotion.winner, promotion) for promotion in ordered if not promotion.old]
     shards = []
     for node, begin in begins:
         tenures: list[_Tenure] = []
         while node:
             after = 0 if begin is None else begin.ts_ns
-            end = next((one for one in ordered if one.old == node and one.ts_ns > after), None)
+            end = next((promotion for promotion in ordered if promotion.old == node and promotion.ts_ns > after), None)
             tenures.append(_Tenure(node, begin, end))
             node, begin = (end.winner, end) if end is not None else ("", None)
         shards.append(tenures)
@@ -139,7 +139,7 @@ def _was_master(history: History, node: str) -> bool:
 
 def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
     """Whether a shard has slots then, as far as that is known."""
-    tenure = next((one for one in tenures if one.end is None or ts_ns <= one.end.ts_ns), tenures[-1])
+    tenure = next((held for held in tenures if held.end is None or ts_ns <= held.end.ts_ns), tenures[-1])
     bits = _slots(history, tenure, ts_ns)
     is_owner = tenure.begin or tenure.end or tenure.node in history.known_owners
     return bool(is_owner if bits is None else bits)
@@ -148,25 +148,25 @@ def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
 def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -> Iterator[tuple[Interval, int | None]]:
     """The outages of a master, and its slots then (None: unknown)."""
     begin, end = tenure.begin, tenure.end
-    for one in _lacks(history, tenure.node, episodes):
+    for lack in _lacks(history, tenure.node, episodes):
         if begin is not None:
-            if one.to_max_ns is not None and one.to_max_ns <= begin.min_ns:
+            if lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns:
                 continue
-            one = one.begun_by(begin.min_ns, begin.ts_ns)
+            lack = lack.begun_by(begin.min_ns, begin.ts_ns)
         if end is not None:
             is_ordered = end.variant in ("manual", "unknown")
-            if one.from_min_ns >= end.ts_ns or (is_ordered and one.from_max_ns > end.min_ns):
+            if lack.from_min_ns >= end.ts_ns or (is_ordered and lack.from_max_ns > end.min_ns):
                 continue
-            if one.to_max_ns is None or one.to_max_ns > end.ts_ns:
-                one = one._replace(to_min_ns=end.min_ns, to_max_ns=end.ts_ns + _unseen_ns(history, end.winner))
-            one = one._replace(from_max_ns=min(one.from_max_ns, end.ts_ns))
-        one = one._replace(
-            to_min_ns=max(one.to_min_ns, one.from_min_ns), from_max_ns=max(one.from_max_ns, one.from_min_ns)
+            if lack.to_max_ns is None or lack.to_max_ns > end.ts_ns:
+                lack = lack._replace(to_min_ns=end.min_ns, to_max_ns=end.ts_ns + _unseen_ns(history, end.winner))
+            lack = lack._replace(from_max_ns=min(lack.from_max_ns, end.ts_ns))
+        lack = lack._replace(
+            to_min_ns=max(lack.to_min_ns, lack.from_min_ns), from_max_ns=max(lack.from_max_ns, lack.from_min_ns)
         )
-        bits = _slots(history, tenure, one.from_max_ns)
-        least_ns = LINE_NS if one.shortest_ns else TICK_NS
-        if bits != 0 and (one.longest_ns is None or one.longest_ns > least_ns):
-            yield one, bits
+        bits = _slots(history, tenure, lack.from_max_ns)
+        least_ns = LINE_NS if lack.shortest_ns else TICK_NS
+        if bits != 0 and (lack.longest_ns is None or lack.longest_ns > least_ns):
+            yield lack, bits
 
 
 def _unseen_ns(history: History, winner: str) -> int:
@@ -188,7 +188,7 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
     if bits or history.said_at(tenure.node, ts_ns) is not None:
         return bits
     views = (history.view_at(observer, tenure.node, ts_ns) for observer in history.observers)
-    is_known = any(one is not None and one.evidence in (Source.POLL, Source.CAPTURE, Source.RULE) for one in views)
+    is_known = any(view is not None and view.evidence in (Source.POLL, Source.CAPTURE, Source.RULE) for view in views)
     return 0 if is_known else None
 
 
@@ -197,18 +197,18 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 
 def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
     """When *node* did not serve whatever slots it had."""
-    restarts = [one for one in history.restarts if one.node == node]
-    found = [_down(history, one) for one in restarts]
+    restarts = [ended for ended in history.restarts if ended.node == node]
+    lacks = [_down(history, ended) for ended in restarts]
     for episode in episodes:
         if (
             episode.subject == node
             and not episode.talked
             and (episode.agreed or (episode.by_most and episode.back_ns is not None))
         ):
-            _add(found, _silence(history, episode))
-    for one in silences(history.samples, node, history.alive_ns(node)):
-        if not any(restart.is_within(one.from_min_ns, one.to_max_ns) for restart in restarts):
-            _add(found, one)
+            _add(lacks, _silence(history, episode))
+    for lack in silences(history.samples, node, history.alive_ns(node)):
+        if not any(restart.is_within(lack.from_min_ns, lack.to_max_ns) for restart in restarts):
+            _add(lacks, lack)
     served = [
         sample
         for source in Source
@@ -216,41 +216,43 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
         if sample.cluster_ok is not None
     ]
     if not (served or history.lines.of_node.get(node) or history.speech.get(node)):
-        found = [one if one.to_max_ns is None else one._replace(to_max_ns=one.to_max_ns + REJOIN_NS) for one in found]
-    return [*(_limited(one, served) for one in found), *_refusals(history, node)]
+        lacks = [
+            lack if lack.to_max_ns is None else lack._replace(to_max_ns=lack.to_max_ns + REJOIN_NS) for lack in lacks
+        ]
+    return [*(_limited(lack, served) for lack in lacks), *_refusals(history, node)]
 
 
-def _add(found: list[Interval], silence: Interval) -> None:
+def _add(intervals: list[Interval], silence: Interval) -> None:
     """Add a silence; a known outage is only narrowed."""
-    for at, one in enumerate(found):
-        begins_before_end = one.to_max_ns is None or silence.from_max_ns <= one.to_max_ns
-        ends_after_begin = silence.to_max_ns is None or one.from_max_ns <= silence.to_max_ns
+    for at, interval in enumerate(intervals):
+        begins_before_end = interval.to_max_ns is None or silence.from_max_ns <= interval.to_max_ns
+        ends_after_begin = silence.to_max_ns is None or interval.from_max_ns <= silence.to_max_ns
         if begins_before_end and ends_after_begin:
-            found[at] = narrowed(one, silence)
+            intervals[at] = narrowed(interval, silence)
             return
-    found.append(silence)
+    intervals.append(silence)
 
 
-def _limited(one: Interval, samples: Sequence[MetricSample]) -> Interval:
+def _limited(interval: Interval, samples: Sequence[MetricSample]) -> Interval:
     """Narrow an outage by the node's replies: with state OK, it started later or had ended."""
     for sample in samples:
         if not sample.cluster_ok:
             continue
-        if one.from_min_ns < sample.ts_min_ns and sample.ts_ns <= one.from_max_ns:
-            one = one._replace(from_min_ns=sample.ts_min_ns)
-        if sample.ts_min_ns >= max(one.from_max_ns, one.to_min_ns) and (
-            one.to_max_ns is None or sample.ts_ns < one.to_max_ns
+        if interval.from_min_ns < sample.ts_min_ns and sample.ts_ns <= interval.from_max_ns:
+            interval = interval._replace(from_min_ns=sample.ts_min_ns)
+        if sample.ts_min_ns >= max(interval.from_max_ns, interval.to_min_ns) and (
+            interval.to_max_ns is None or sample.ts_ns < interval.to_max_ns
         ):
-            one = one._replace(to_max_ns=sample.ts_ns)
-    return one
+            interval = interval._replace(to_max_ns=sample.ts_ns)
+    return interval
 
 
 def _down(history: History, restart: Restart) -> Interval:
     """Return the outage from the end of a process until the next one accepts connections."""
     low, high = restart.end_min_ns, restart.end_max_ns
-    said = history.said_at(restart.node, high)
-    if said is not None and said.to_ns <= high:
-        low = max(low, said.to_ns) if low < high else min(low, said.to_ns)
+    speech = history.said_at(restart.node, high)
+    if speech is not None and speech.to_ns <= high:
+        low = max(low, speech.to_ns) if low < high else min(low, speech.to_ns)
     low, high = _by_replicas(history, restart.node, low, high)
     precision = LINE_NS if restart.source is Source.LOG else 0
     ready_ns = restart.ready_ns or restart.start_ns
@@ -281,7 +283,7 @@ def _silence(history: History, episode: Episode) -> Interval:
         if event.observer == node and episode.covers(event.ts_ns)
     ]
     high = min(spell.from_ns + (TICK_NS if _is_by_rule(history, spell) else 0) for spell in episode.spells) - timeout_ns
-    high = min([high] + [one.ts_ns for one in ended if one.kind == EventKind.PROCESS_ENDED])
+    high = min([high] + [row.ts_ns for row in ended if row.kind == EventKind.PROCESS_ENDED])
     low = episode.silent_from_ns
     if low is None:
         own = [line.ts_ns for line in history.lines.of_node.get(node, ()) if line.ts_ns <= high]
@@ -295,7 +297,7 @@ def _silence(history: History, episode: Episode) -> Interval:
     marked = [
         _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
     ]
-    decided = [one.ts_ns for one in history.events_of(EventKind.FAIL_DECIDED) if one.subject == node]
+    decided = [row.ts_ns for row in history.events_of(EventKind.FAIL_DECIDED) if row.subject == node]
     down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
     back_min_ns = max(high, (back_ns or 0) - TICK_NS) if is_heard else min(down_ns, back_ns or down_ns)
     to_min_ns = down_ns if back_ns is None else back_min_ns
@@ -315,7 +317,7 @@ def _is_by_rule(history: History, spell: Doubt) -> bool:
     """Whether nothing but a rule tells when an observer marked a node: its timer may run a tick later."""
     view = history.view_at(spell.observer, spell.subject, spell.from_ns)
     marked = history.lines.between(spell.observer, spell.from_ns - TICK_NS, spell.from_ns + TICK_NS, EventKind.PFAIL)
-    return view is not None and view.evidence is Source.RULE and all(one.subject != spell.subject for one in marked)
+    return view is not None and view.evidence is Source.RULE and all(other.subject != spell.subject for other in marked)
 
 
 def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
@@ -331,11 +333,11 @@ def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
 def _refusals(history: History, node: str) -> Iterator[Interval]:
     """Yield periods in which a node had cluster state FAIL."""
     down: StateChange | None = None
-    for one in history.states.get(node, ()):
-        if not one.is_up:
-            down = down or one
+    for change in history.states.get(node, ()):
+        if not change.is_up:
+            down = down or change
         elif down is not None:
-            yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, one.min_ns, one.max_ns)
+            yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, change.min_ns, change.max_ns)
             down = None
     if down is not None:
         refused = (
@@ -350,19 +352,19 @@ def _refusals(history: History, node: str) -> Iterator[Interval]:
 # -- incidents --------------------------------------------------------------------------------------------------------
 
 
-def outage_step(one: Outage) -> Step:
+def outage_step(outage: Outage) -> Step:
     """Return an outage as a step: slots, and ranges of start and end."""
-    found, bits = one.interval, one.bits
+    interval, bits = outage.interval, outage.bits
     return Step(
-        found.from_max_ns,
-        STEP_KINDS[found.lack],
-        found.node,
+        interval.from_max_ns,
+        STEP_KINDS[interval.lack],
+        interval.node,
         "",
         amount=None if bits is None else bits.bit_count(),
         detail="" if bits is None else slots_text(bits),
-        until_ns=found.to_max_ns,
-        min_ns=found.from_min_ns,
-        until_min_ns=found.to_min_ns,
+        until_ns=interval.to_max_ns,
+        min_ns=interval.from_min_ns,
+        until_min_ns=interval.to_min_ns,
     )
 
 
@@ -370,7 +372,7 @@ def lengths(outages: Sequence[Interval]) -> dict[str, Any]:
     """Return the minimum and maximum duration of the longest outage."""
     if not outages:
         return {}
-    worst = max(outages, key=lambda one: NEVER if one.longest_ns is None else one.longest_ns)
+    worst = max(outages, key=lambda outage: NEVER if outage.longest_ns is None else outage.longest_ns)
     longest = worst.longest_ns
     return {
         "outage_min_ms": worst.shortest_ns // 1_000_000,
@@ -378,33 +380,39 @@ def lengths(outages: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def find_outages(service: Service, told: Sequence[Incident]) -> list[Incident]:
+def find_outages(service: Service, incidents: Sequence[Incident]) -> list[Incident]:
     """Return outages of several shards, and those outside other incidents."""
-    known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind in STEP_KINDS.values()}
-    found = []
-    for group in joined((one.interval for one in service.outages), JOIN_NS):
-        outages = [one for one in service.outages if one.interval in group]
-        if len({one.shard for one in outages}) > 1 or not all(
-            (one.interval.node, one.interval.from_max_ns) in known for one in outages
+    known = {
+        (step.actor, step.ts_ns)
+        for incident in incidents
+        for step in incident.steps
+        if step.kind in STEP_KINDS.values()
+    }
+    unexplained = []
+    for group in joined((outage.interval for outage in service.outages), JOIN_NS):
+        outages = [outage for outage in service.outages if outage.interval in group]
+        if len({outage.shard for outage in outages}) > 1 or not all(
+            (outage.interval.node, outage.interval.from_max_ns) in known for outage in outages
         ):
-            found.append(_outage(service, outages))
-    return found
+            unexplained.append(_outage(service, outages))
+    return unexplained
 
 
 def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
-    intervals = [one.interval for one in outages]
-    steps = [outage_step(one) for one in outages]
+    intervals = [outage.interval for outage in outages]
+    steps = [outage_step(outage) for outage in outages]
     whole = [
-        one
-        for one in service.whole
+        interval
+        for interval in service.whole
         if any(
-            other.from_min_ns <= one.from_max_ns and (other.to_max_ns is None or one.from_max_ns <= other.to_max_ns)
+            other.from_min_ns <= interval.from_max_ns
+            and (other.to_max_ns is None or interval.from_max_ns <= other.to_max_ns)
             for other in intervals
         )
     ]
-    bits, is_known = 0, all(one.bits is not None for one in outages)
-    for one in outages:
-        bits |= one.bits or 0
+    bits, is_known = 0, all(outage.bits is not None for outage in outages)
+    for outage in outages:
+        bits |= outage.bits or 0
     steps += [
         Step(
             spell.from_max_ns,
@@ -418,13 +426,13 @@ def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
         )
         for spell in whole
     ]
-    nodes = tuple(dict.fromkeys(one.node for one in intervals))
-    ends = [one.to_max_ns for one in intervals]
+    nodes = tuple(dict.fromkeys(interval.node for interval in intervals))
+    ends = [interval.to_max_ns for interval in intervals]
     return Incident(
         kind=IncidentKind.OUTAGE,
         variant="whole cluster" if whole else "some shards" if len(nodes) > 1 else "one shard",
         subject=nodes[0] if len(nodes) == 1 else "",
-        started_ns=min(one.from_max_ns for one in intervals),
+        started_ns=min(interval.from_max_ns for interval in intervals),
         ended_ns=None if None in ends else max(end for end in ends if end is not None),
         nodes=nodes,
         slots=slots_text(bits) if is_known else "",

@@ -22,29 +22,32 @@ ROLLING_NS: Final = 300_000_000_000
 """Maximum pause between its restarts."""
 
 
-def find_restarts(history: History, told: Iterable[Incident], service: Service) -> list[Incident]:
+def find_restarts(history: History, incidents: Iterable[Incident], service: Service) -> list[Incident]:
     """Return restarts of several nodes, rolling or together, and single ones outside of *told*."""
-    covered = [one for one in told if one.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
-    found = []
+    covered = [incident for incident in incidents if incident.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
+    incidents_found = []
     for group in runs(
-        history.restarts, ROLLING_NS, lambda one: one.end_max_ns, lambda one: one.ready_ns or one.start_ns
+        history.restarts,
+        ROLLING_NS,
+        lambda restart: restart.end_max_ns,
+        lambda restart: restart.ready_ns or restart.start_ns,
     ):
-        nodes = list(dict.fromkeys(one.node for one in group))
+        nodes = list(dict.fromkeys(restart.node for restart in group))
         if len(nodes) >= ROLLING_MIN:
-            found.append(_restart(history, group, "together" if _overlaps(group) else "rolling", service))
+            incidents_found.append(_restart(history, group, "together" if _overlaps(group) else "rolling", service))
         else:
-            found += [
-                _restart(history, [one], one.how or "cause unknown", service)
-                for one in group
-                if not _is_told(one, covered)
+            incidents_found += [
+                _restart(history, [restart], restart.how or "cause unknown", service)
+                for restart in group
+                if not _is_told(restart, covered)
             ]
-    return found
+    return incidents_found
 
 
 def _overlaps(group: Sequence[Restart]) -> bool:
     """Return whether two of the nodes were down at the same time."""
-    by_end = sorted(group, key=lambda one: one.end_max_ns)
-    started = accumulate((one.start_ns for one in by_end), max)
+    by_end = sorted(group, key=lambda restart: restart.end_max_ns)
+    started = accumulate((restart.start_ns for restart in by_end), max)
     return any(later.end_max_ns < start_ns for start_ns, later in zip(started, by_end[1:], strict=False))
 
 
@@ -54,27 +57,27 @@ def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:
         step.kind == EventKind.PROCESS_STARTED
         and step.actor == restart.node
         and abs(step.ts_ns - restart.start_ns) <= SAME_NS
-        for one in incidents
-        for step in one.steps
+        for incident in incidents
+        for step in incident.steps
     )
 
 
 def _restart(history: History, group: Sequence[Restart], variant: str, service: Service) -> Incident:
     steps: list[Step] = []
-    for one in group:
-        steps += restart_steps(one)
-        steps += [step for resync in history.resyncs if _belongs(resync, one) for step in resync_steps(resync)]
-    nodes = tuple(dict.fromkeys(one.node for one in group))
+    for restart in group:
+        steps += restart_steps(restart)
+        steps += [step for resync in history.resyncs if _belongs(resync, restart) for step in resync_steps(resync)]
+    nodes = tuple(dict.fromkeys(restart.node for restart in group))
     outages = [
         outage
-        for one in group
-        for outage in service.of((one.node,), one.end_max_ns, one.start_ns)
-        if outage.interval.from_max_ns <= one.start_ns
+        for restart in group
+        for outage in service.of((restart.node,), restart.end_max_ns, restart.start_ns)
+        if outage.interval.from_max_ns <= restart.start_ns
     ]
-    steps += [outage_step(one) for one in outages]
-    slots = {one.shard: one.bits for one in outages if one.bits is not None}
-    ends = [one.ready_ns or one.start_ns for one in group]
-    first = min(group, key=lambda one: one.end_max_ns)
+    steps += [outage_step(lost) for lost in outages]
+    slots = {lost.shard: lost.bits for lost in outages if lost.bits is not None}
+    ends = [restart.ready_ns or restart.start_ns for restart in group]
+    first = min(group, key=lambda restart: restart.end_max_ns)
     return Incident(
         kind=IncidentKind.RESTART,
         variant=variant,
@@ -85,7 +88,7 @@ def _restart(history: History, group: Sequence[Restart], variant: str, service: 
         slots=slots_text(sum(slots.values())),
         slot_count=sum(bits.bit_count() for bits in slots.values()) if slots else None,
         steps=in_story_order(steps),
-        **lengths([one.interval for one in outages]),
+        **lengths([lost.interval for lost in outages]),
     )
 
 
@@ -95,41 +98,50 @@ def _belongs(resync: Resync, restart: Restart) -> bool:
     return restart.node in (resync.node, resync.master) and restart.start_ns <= resync.from_ns <= until_ns
 
 
-def find_resyncs(history: History, told: Sequence[Incident]) -> list[Incident]:
+def find_resyncs(history: History, incidents: Sequence[Incident]) -> list[Incident]:
     """Return full resynchronizations outside other incidents; partial ones lose nothing and are steps only."""
-    known = {(step.actor, step.ts_ns) for one in told for step in one.steps if step.kind == EventKind.FULL_RESYNC}
-    found = []
-    for one in history.resyncs:
+    known = {
+        (step.actor, step.ts_ns)
+        for incident in incidents
+        for step in incident.steps
+        if step.kind == EventKind.FULL_RESYNC
+    }
+    incidents_found = []
+    for resync in history.resyncs:
         is_first = not any(
-            line.ts_ns < one.from_ns and line.kind == EventKind.MASTER_LINK_UP
-            for line in history.lines.of_node.get(one.node, ())
+            line.ts_ns < resync.from_ns and line.kind == EventKind.MASTER_LINK_UP
+            for line in history.lines.of_node.get(resync.node, ())
         )
-        if one.full and not is_first and (one.node, one.from_ns) not in known:
-            steps = resync_steps(one)
-            found.append(
+        if resync.full and not is_first and (resync.node, resync.from_ns) not in known:
+            steps = resync_steps(resync)
+            incidents_found.append(
                 Incident(
                     kind=IncidentKind.RESYNC,
                     variant="full",
-                    subject=one.node,
-                    winner=one.master,
-                    started_ns=one.from_ns,
-                    ended_ns=one.to_ns,
-                    nodes=(one.node,),
+                    subject=resync.node,
+                    winner=resync.master,
+                    started_ns=resync.from_ns,
+                    ended_ns=resync.to_ns,
+                    nodes=(resync.node,),
                     steps=tuple(steps),
                 )
             )
-    return found
+    return incidents_found
 
 
 def find_data_losses(history: History) -> list[Incident]:
     """Return masters that restarted empty, with replicas that copied the empty data set."""
-    logged = {one.restart: one for one in data_losses(history.restarts, history.resyncs, history.lines)}
-    sampled = {one: loss for one in history.restarts if (loss := _sampled_loss(history, one)) is not None}
-    for restart, one in logged.items():
-        known = {resync.node for resync in one.wiped}
+    logged = {
+        data_loss.restart: data_loss for data_loss in data_losses(history.restarts, history.resyncs, history.lines)
+    }
+    sampled = {ended: loss for ended in history.restarts if (loss := _sampled_loss(history, ended)) is not None}
+    for restart, data_loss in logged.items():
+        known = {resync.node for resync in data_loss.wiped}
         more = sampled[restart].wiped if restart in sampled else ()
-        sampled[restart] = one._replace(wiped=(*one.wiped, *(other for other in more if other.node not in known)))
-    return [_loss(history, sampled[one]) for one in history.restarts if one in sampled]
+        sampled[restart] = data_loss._replace(
+            wiped=(*data_loss.wiped, *(other for other in more if other.node not in known))
+        )
+    return [_loss(history, sampled[ended]) for ended in history.restarts if ended in sampled]
 
 
 def _sampled_loss(history: History, restart: Restart) -> DataLoss | None:
@@ -153,18 +165,21 @@ def _is_master(history: History, node: str, ts_ns: int) -> bool:
     return view is not None and is_role(view, "master") and bool(history.slots_owned(node, ts_ns))
 
 
-def _loss(history: History, one: DataLoss) -> Incident:
-    steps = restart_steps(one.restart) + [step for resync in one.wiped for step in resync_steps(resync)]
-    bits = history.slots_owned(one.master, one.restart.start_ns)
+def _loss(history: History, data_loss: DataLoss) -> Incident:
+    steps = restart_steps(data_loss.restart) + [step for resync in data_loss.wiped for step in resync_steps(resync)]
+    bits = history.slots_owned(data_loss.master, data_loss.restart.start_ns)
     return Incident(
         kind=IncidentKind.DATA_LOSS,
         variant="empty master",
-        subject=one.master,
+        subject=data_loss.master,
         started_ns=min(step.ts_ns for step in steps),
         ended_ns=max(
-            [one.restart.ready_ns or one.restart.start_ns, *(resync.to_ns or resync.from_ns for resync in one.wiped)]
+            [
+                data_loss.restart.ready_ns or data_loss.restart.start_ns,
+                *(resync.to_ns or resync.from_ns for resync in data_loss.wiped),
+            ]
         ),
-        nodes=tuple(dict.fromkeys(resync.node for resync in one.wiped)),
+        nodes=tuple(dict.fromkeys(resync.node for resync in data_loss.wiped)),
         slots=slots_text(bits) if bits else "",
         slot_count=bits.bit_count() if bits else None,
         steps=in_story_order(steps),

@@ -32,24 +32,26 @@ def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp
     from_ns = to_ns = max(history.first_ns, min(fresh.values()))
     for ts_ns in sorted(fresh.values()):
         to_ns = ts_ns if ts_ns <= to_ns + SETTLE_NS else to_ns
-    to_ns = min((one.max_ns for node in fresh for one in history.states.get(node, ()) if one.is_up), default=to_ns)
+    to_ns = min(
+        (change.max_ns for node in fresh for change in history.states.get(node, ()) if change.is_up), default=to_ns
+    )
     parts: list[Incident] = []
     others: list[Incident] = []
-    for one in sorted(incidents, key=lambda one: one.started_ns):
-        is_back = one.kind == IncidentKind.SLOTS_ASSIGNED and any(other.variant == "given up" for other in others)
-        if one.started_ns <= to_ns + SETTLE_NS and _is_part(history, one, fresh) and not is_back:
-            parts.append(one)
-            to_ns = max(to_ns, one.ended_ns or one.started_ns)
+    for incident in sorted(incidents, key=lambda incident: incident.started_ns):
+        is_back = incident.kind == IncidentKind.SLOTS_ASSIGNED and any(other.variant == "given up" for other in others)
+        if incident.started_ns <= to_ns + SETTLE_NS and _is_part(history, incident, fresh) and not is_back:
+            parts.append(incident)
+            to_ns = max(to_ns, incident.ended_ns or incident.started_ns)
         else:
-            others.append(one)
+            others.append(incident)
     met = {node for node, ts_ns in fresh.items() if ts_ns <= to_ns + SETTLE_NS}
-    met |= {node for one in parts if one.variant == "joined" for node in one.nodes}
+    met |= {node for part in parts if part.variant == "joined" for node in part.nodes}
     return _set_up(from_ns, to_ns, len(met), parts), others
 
 
 def _fresh_nodes(history: History) -> dict[str, int]:
     """Return nodes without a cluster at their start, and the time."""
-    found = {
+    started_ns = {
         line.observer: line.ts_ns
         for line in reversed(history.lines.of_kind.get(EventKind.IDENTITY, []))
         if NEW_PROCESS in line.text
@@ -57,33 +59,37 @@ def _fresh_nodes(history: History) -> dict[str, int]:
     for node in history.observers:
         own = history.views.get((node, node), [])
         if own and own[0].cause == Cause.ASSUMED_NEW:
-            found.setdefault(node, own[0].valid_from_ns)
+            started_ns.setdefault(node, own[0].valid_from_ns)
     first: dict[str, NodeViewRow] = {}
     for (observer, other), rows in history.views.items():
         if other != observer and (observer not in first or rows[0].valid_from_ns < first[observer].valid_from_ns):
             first[observer] = rows[0]
     for node, row in first.items():
         if row.cause in HANDSHAKES:  # it had known nobody, though its first header is missing
-            found.setdefault(node, row.valid_from_ns)
-    return found
+            started_ns.setdefault(node, row.valid_from_ns)
+    return started_ns
 
 
-def _is_part(history: History, one: Incident, fresh: dict[str, int]) -> bool:
-    if one.kind == IncidentKind.OUTAGE:  # no slot had been served before
-        return all(_never_served(history, node, one.started_ns) for node in one.nodes)
-    if one.kind == IncidentKind.RESYNC:
-        return one.subject in fresh and not any(step.detail == "flushed" and step.amount for step in one.steps)
-    is_move = any(step.kind == EventKind.REPLICA_MOVED for step in one.steps)
-    are_fresh = 2 * sum(node in fresh for node in one.nodes) > len(one.nodes)  # the start of some may be missing
-    return one.variant in PARTS.get(one.kind, ()) and not is_move and are_fresh
+def _is_part(history: History, incident: Incident, fresh: dict[str, int]) -> bool:
+    if incident.kind == IncidentKind.OUTAGE:  # no slot had been served before
+        return all(_never_served(history, node, incident.started_ns) for node in incident.nodes)
+    if incident.kind == IncidentKind.RESYNC:
+        return incident.subject in fresh and not any(
+            step.detail == "flushed" and step.amount for step in incident.steps
+        )
+    is_move = any(step.kind == EventKind.REPLICA_MOVED for step in incident.steps)
+    are_fresh = 2 * sum(node in fresh for node in incident.nodes) > len(
+        incident.nodes
+    )  # the start of some may be missing
+    return incident.variant in PARTS.get(incident.kind, ()) and not is_move and are_fresh
 
 
 def _never_served(history: History, node: str, ts_ns: int) -> bool:
     """Return whether a new node never had cluster state OK until then."""
-    return not any(one.is_up and one.min_ns < ts_ns for one in history.states.get(node, ()))
+    return not any(change.is_up and change.min_ns < ts_ns for change in history.states.get(node, ()))
 
 
 def _set_up(from_ns: int, to_ns: int, nodes: int, parts: Sequence[Incident]) -> SetUp:
-    attached = sum(step.actors for one in parts for step in one.steps if step.kind == EventKind.REPLICA_ATTACHED)
-    slots = sum(one.slot_count or 0 for one in parts if one.kind == IncidentKind.SLOTS_ASSIGNED)
+    attached = sum(step.actors for part in parts for step in part.steps if step.kind == EventKind.REPLICA_ATTACHED)
+    slots = sum(part.slot_count or 0 for part in parts if part.kind == IncidentKind.SLOTS_ASSIGNED)
     return SetUp(from_ns, to_ns, nodes, slots, attached)

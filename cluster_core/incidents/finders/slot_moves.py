@@ -113,8 +113,8 @@ def _numbers(bits: int) -> Iterator[int]:
 
 def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
     """Process the claims of all masters in time order."""
-    found, ledger = SlotMoves(), _Ledger()
-    deposed = {(one.old, one.winner) for one in promotions}
+    slot_moves, ledger = SlotMoves(), _Ledger()
+    deposed = {(promotion.old, promotion.winner) for promotion in promotions}
     before: dict[str, Speech] = {}
     spans = (span for spans in history.claims.values() for span in spans if span.slots != UNKNOWN_SLOTS)
     for span in sorted(spans, key=lambda span: (span.from_ns, span.first_ref)):
@@ -122,40 +122,40 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
         before[span.node] = span
         mine = history.own_slots(span)
         if old is not None and old.is_master and span.is_master:
-            _note(history, found, ledger, old, span, mine)
+            _note(history, slot_moves, ledger, old, span, mine)
             continue
         if old is not None and old.is_master and ledger.last.get(span.node) is not None:
             gave = span.node in ledger.handed or ledger.claims.get(span.node, 0) & ledger.others(span.node)
             if gave and (span.node, span.replicaof) not in deposed:
-                found.emptied.setdefault(span.node, span.from_ns)
+                slot_moves.emptied.setdefault(span.node, span.from_ns)
         ledger.claims[span.node] = mine
         if mine:
             ledger.take(span.node, mine)
-    found.moved += _logged_moves(history, found.moved)
-    found.moved.sort(key=lambda move: move.ts_ns)
-    won = {(one.old, one.winner): one.ts_ns for one in promotions}
-    found.moved = [move for move in found.moved if not _is_won(move, won)]
-    return found
+    slot_moves.moved += _logged_moves(history, slot_moves.moved)
+    slot_moves.moved.sort(key=lambda move: move.ts_ns)
+    won = {(promotion.old, promotion.winner): promotion.ts_ns for promotion in promotions}
+    slot_moves.moved = [move for move in slot_moves.moved if not _is_won(move, won)]
+    return slot_moves
 
 
 def _logged_moves(history: History, known: list[Move]) -> list[Move]:
     """Return moves in logs (Valkey 8.1 and later) that claims do not show."""
     pause_ns = history.thresholds.resharding_pause_ns
-    moved_ns = {(one.source, one.target, slot): one.ts_ns for one in known for slot in _numbers(one.bits)}
-    found: list[Move] = []
+    moved_ns = {(move.source, move.target, slot): move.ts_ns for move in known for slot in _numbers(move.bits)}
+    logged: list[Move] = []
     for line in history.lines.of_kind.get(EventKind.SLOTS_MOVED, []):
-        words = [int(word) for word in line.detail.split(", ") if word.isdigit()]
-        if line.role != "M" or not words or not (line.peer and line.subject) or words[-1] >= SLOT_COUNT:
+        numbers = [int(word) for word in line.detail.split(", ") if word.isdigit()]
+        if line.role != "M" or not numbers or not (line.peer and line.subject) or numbers[-1] >= SLOT_COUNT:
             continue  # replicas also log what they learn late
         bits = 0
-        for slot in range(words[0], words[-1] + 1):
+        for slot in range(numbers[0], numbers[-1] + 1):
             known_ns = moved_ns.get((line.peer, line.subject, slot))
             if known_ns is None or abs(known_ns - line.ts_ns) > pause_ns:
                 moved_ns[line.peer, line.subject, slot] = line.ts_ns
                 bits |= 1 << slot
         if bits:
-            found.append(Move(line.ts_ns, line.ts_ns, line.peer, line.subject, bits, 0, -1))
-    return found
+            logged.append(Move(line.ts_ns, line.ts_ns, line.peer, line.subject, bits, 0, -1))
+    return logged
 
 
 def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
@@ -164,14 +164,14 @@ def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
     return won_ns is not None and move.from_ns - WON_NS <= won_ns <= move.ts_ns + WON_NS
 
 
-def _note(history: History, found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
+def _note(history: History, slot_moves: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
     """Record changed claims of a master."""
     node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
     ledger.claims[node] = mine
     gained, lost = mine & ~held, held & ~mine & ~ledger.others(node)
     if lost and new.state and not old.state:
         ledger.dropped |= lost
-        found.given_up.append(Move(ts_ns, ts_ns, node, "", lost, new.config_epoch, new.first_ref))
+        slot_moves.given_up.append(Move(ts_ns, ts_ns, node, "", lost, new.config_epoch, new.first_ref))
     elif lost:
         ledger.hand_over(node, lost, old.to_ns)
     for owner, bits in ledger.owners_of(gained, node) if gained else ():
@@ -179,15 +179,15 @@ def _note(history: History, found: SlotMoves, ledger: _Ledger, old: Speech, new:
         moved = bits & ~fresh
         from_ns = ledger.handed_ns(owner, moved, ts_ns)
         if moved and not new.messages and _gave_up(history, owner, from_ns, ts_ns):
-            found.given_up.append(Move(from_ns, from_ns, owner, "", moved, old.config_epoch, -1))
+            slot_moves.given_up.append(Move(from_ns, from_ns, owner, "", moved, old.config_epoch, -1))
             moved, fresh = 0, bits
         if moved:
-            found.moved.append(Move(from_ns, ts_ns, owner, node, moved, new.config_epoch, new.first_ref))
+            slot_moves.moved.append(Move(from_ns, ts_ns, owner, node, moved, new.config_epoch, new.first_ref))
         if fresh:
             from_ns = ledger.handed_ns(node, fresh, ts_ns)
             if from_ns < ts_ns and not new.messages:
-                found.given_up.append(Move(from_ns, from_ns, node, "", fresh, old.config_epoch, -1))
-            found.taken.append(Move(ts_ns, ts_ns, "", node, fresh, new.config_epoch, new.first_ref))
+                slot_moves.given_up.append(Move(from_ns, from_ns, node, "", fresh, old.config_epoch, -1))
+            slot_moves.taken.append(Move(ts_ns, ts_ns, "", node, fresh, new.config_epoch, new.first_ref))
     if gained:
         ledger.take(node, gained)
 
@@ -196,22 +196,22 @@ def _gave_up(history: History, node: str, from_ns: int, to_ns: int) -> bool:
     """Return whether slots had no owner in a period: *node* had cluster state FAIL throughout."""
     changes = history.states.get(node, ())
     return to_ns - from_ns > DOWN_NS and any(
-        not one.is_up and not one.is_start and abs(one.max_ns - from_ns) <= DOWN_NS for one in changes
+        not change.is_up and not change.is_start and abs(change.max_ns - from_ns) <= DOWN_NS for change in changes
     )
 
 
-def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) -> list[Incident]:
+def slot_incidents(history: History, slot_moves: SlotMoves, failures: list[Episode]) -> list[Incident]:
     """Return one resharding per sequence of moves without a failure of their nodes, and one incident per group of taken
     or dropped slots.
     """
     thresholds = history.thresholds
     incidents = [
-        _with_emptied(history, _resharding(part, failure), found.emptied)
-        for group in runs(found.moved, thresholds.resharding_pause_ns, lambda move: move.ts_ns)
+        _with_emptied(history, _resharding(part, failure), slot_moves.emptied)
+        for group in runs(slot_moves.moved, thresholds.resharding_pause_ns, lambda move: move.ts_ns)
         for part, failure in _until_failures(group, failures, thresholds.together_ns)
     ]
     incidents = _with_open_slots(history, incidents, failures)
-    for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
+    for variant, moves in (("taken", slot_moves.taken), ("given up", slot_moves.given_up)):
         incidents += [
             _incident(IncidentKind.SLOTS_ASSIGNED, variant, group)
             for group in runs(moves, thresholds.pause_ns, lambda move: move.ts_ns)
@@ -221,19 +221,19 @@ def slot_incidents(history: History, found: SlotMoves, failures: list[Episode]) 
 
 def _with_open_slots(history: History, incidents: list[Incident], failures: list[Episode]) -> list[Incident]:
     """Add slots left open to their resharding; other pairs of nodes get an incident of their own."""
-    found = list(incidents)
+    merged = list(incidents)
     by_pair: dict[tuple[str, str], list[OpenSlot]] = {}
-    for one in history.open_slots:
-        if _stayed_open(history, one, failures):
-            by_pair.setdefault((one.source, one.target), []).append(one)
+    for open_slot in history.open_slots:
+        if _stayed_open(history, open_slot, failures):
+            by_pair.setdefault((open_slot.source, open_slot.target), []).append(open_slot)
     for (source, target), group in by_pair.items():
         steps = _open_steps(group)
         begin_ns = steps[0].ts_ns
-        at = next((at for at, one in enumerate(found) if _is_of(one, source, target, begin_ns, history)), None)
+        at = next((at for at, known in enumerate(merged) if _is_of(known, source, target, begin_ns, history)), None)
         if at is None:
             ends = [step.until_ns for step in steps]
-            bits = sum(1 << slot for slot in {one.slot for one in group})
-            found.append(
+            bits = sum(1 << slot for slot in {open_slot.slot for open_slot in group})
+            merged.append(
                 Incident(
                     kind=IncidentKind.RESHARDING,
                     variant="slot open",
@@ -248,29 +248,29 @@ def _with_open_slots(history: History, incidents: list[Incident], failures: list
                 )
             )
         else:
-            found[at] = replace(found[at], steps=(*found[at].steps, *steps))
-    return found
+            merged[at] = replace(merged[at], steps=(*merged[at].steps, *steps))
+    return merged
 
 
-def _stayed_open(history: History, one: OpenSlot, failures: list[Episode]) -> bool:
+def _stayed_open(history: History, open_slot: OpenSlot, failures: list[Episode]) -> bool:
     """Return whether a slot was left open: a node failed or restarted meanwhile, or it is open at the end."""
     pause_ns = history.thresholds.resharding_pause_ns
-    end_ns = history.last_ns if one.to_ns is None else one.to_ns
-    if end_ns - one.from_ns <= pause_ns // 2:
+    end_ns = history.last_ns if open_slot.to_ns is None else open_slot.to_ns
+    if end_ns - open_slot.from_ns <= pause_ns // 2:
         return False
-    pair = (one.source, one.target)
+    pair = (open_slot.source, open_slot.target)
     broken = [failure.from_ns for failure in failures if failure.subject in pair]
     broken += [restart.end_max_ns for restart in history.restarts if restart.node in pair]
-    return any(one.from_ns <= ts_ns <= end_ns for ts_ns in broken) or (
-        one.to_ns is None and end_ns - one.from_ns > pause_ns
+    return any(open_slot.from_ns <= ts_ns <= end_ns for ts_ns in broken) or (
+        open_slot.to_ns is None and end_ns - open_slot.from_ns > pause_ns
     )
 
 
 def _open_steps(group: list[OpenSlot]) -> list[Step]:
     """Return one step per slot, shown open by one node or both."""
     by_slot: dict[int, list[OpenSlot]] = {}
-    for one in group:
-        by_slot.setdefault(one.slot, []).append(one)
+    for open_slot in group:
+        by_slot.setdefault(open_slot.slot, []).append(open_slot)
     steps = []
     for slot, parts in by_slot.items():
         ends = [part.to_ns for part in parts]
@@ -285,11 +285,13 @@ def _open_steps(group: list[OpenSlot]) -> list[Step]:
     return sorted(steps, key=lambda step: (step.ts_ns, step.detail))
 
 
-def _is_of(one: Incident, source: str, target: str, ts_ns: int, history: History) -> bool:
+def _is_of(incident: Incident, source: str, target: str, ts_ns: int, history: History) -> bool:
     """Return whether a slot opened at *ts_ns* belongs to the resharding *one*."""
     pause_ns = history.thresholds.resharding_pause_ns
-    pairs = {(step.subject, step.actor) for step in one.steps if step.kind == EventKind.MOVED}
-    return (source, target) in pairs and one.started_ns - pause_ns <= ts_ns <= (one.ended_ns or ts_ns) + pause_ns
+    pairs = {(step.subject, step.actor) for step in incident.steps if step.kind == EventKind.MOVED}
+    return (source, target) in pairs and incident.started_ns - pause_ns <= ts_ns <= (
+        incident.ended_ns or ts_ns
+    ) + pause_ns
 
 
 def _until_failures(
@@ -299,7 +301,7 @@ def _until_failures(
 
     Moves before the first PFAIL precede the failure.
     """
-    for failure in sorted(failures, key=lambda one: one.started_ns):
+    for failure in sorted(failures, key=lambda episode: episode.started_ns):
         before = [move for move in moves if move.ts_ns <= failure.from_ns]
         after = moves[len(before) :]
         is_theirs = any(failure.subject in (move.source, move.target) for move in before)
@@ -311,11 +313,11 @@ def _until_failures(
 
 
 def _resharding(moves: list[Move], failure: Episode | None) -> Incident:
-    one = _incident(IncidentKind.RESHARDING, "moved", moves)
+    incident = _incident(IncidentKind.RESHARDING, "moved", moves)
     if failure is None:
-        return one
+        return incident
     last = Step(failure.started_ns, EventKind.LAST_SIGN, failure.subject, failure.subject, ref=failure.silent_ref)
-    return replace(one, variant="cut short", steps=(*one.steps, last), ended_ns=failure.started_ns)
+    return replace(incident, variant="cut short", steps=(*incident.steps, last), ended_ns=failure.started_ns)
 
 
 STEP_KINDS = {"moved": EventKind.MOVED, "taken": EventKind.TAKEN, "given up": EventKind.GIVEN_UP}
@@ -348,7 +350,7 @@ def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
                 until_ns=until_ns if until_ns > from_ns else None,
             )
         )
-    steps.sort(key=lambda one: (one.ts_ns, one.actor, one.subject))
+    steps.sort(key=lambda row: (row.ts_ns, row.actor, row.subject))
     source, target = next(iter(pairs)) if len(pairs) == 1 else ("", "")
     return Incident(
         kind=kind,
@@ -364,17 +366,19 @@ def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
     )
 
 
-def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> Incident:
+def _with_emptied(history: History, incident: Incident, emptied: dict[str, int]) -> Incident:
     """Add that a master without slots follows the new owner, with its replicas (R66, R73, R124)."""
-    sources = {step.subject for step in one.steps}
-    end_ns = one.ended_ns if one.ended_ns is not None else one.started_ns
-    steps = list(one.steps)
+    sources = {step.subject for step in incident.steps}
+    end_ns = incident.ended_ns if incident.ended_ns is not None else incident.started_ns
+    steps = list(incident.steps)
     for node, ts_ns in emptied.items():
-        if node not in sources or not one.started_ns <= ts_ns <= end_ns + history.thresholds.pause_ns:
+        if node not in sources or not incident.started_ns <= ts_ns <= end_ns + history.thresholds.pause_ns:
             continue
-        said = history.claim_at(node, ts_ns)
-        if said is not None:
-            steps.append(Step(ts_ns, EventKind.EMPTIED, node, said.replicaof, said.config_epoch, ref=said.first_ref))
+        speech = history.claim_at(node, ts_ns)
+        if speech is not None:
+            steps.append(
+                Step(ts_ns, EventKind.EMPTIED, node, speech.replicaof, speech.config_epoch, ref=speech.first_ref)
+            )
         for replica, spans in history.claims.items():
             for before, after in pairwise(spans):
                 if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
@@ -389,4 +393,4 @@ def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> I
                         )
                     )
     steps.sort(key=lambda step: (step.ts_ns, step.actor, step.subject))
-    return replace(one, steps=tuple(steps), ended_ns=max([end_ns] + [step.ts_ns for step in steps]))
+    return replace(incident, steps=tuple(steps), ended_ns=max([end_ns] + [step.ts_ns for step in steps]))

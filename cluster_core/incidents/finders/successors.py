@@ -39,7 +39,10 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
     """Return each replica's obstacle, or that there was none, at FAIL or, without it, at the first PFAIL."""
     at_ns = episode.from_ns if episode.fail_ns is None else episode.fail_ns
     master, replicas = episode.subject, replicas_at(history, episode.subject, episode.started_ns)
-    steps = [Step(at_ns, EventKind.BARRED, one, master, detail=_bar(history, episode, one, at_ns)) for one in replicas]
+    steps = [
+        Step(at_ns, EventKind.BARRED, barred, master, detail=_bar(history, episode, barred, at_ns))
+        for barred in replicas
+    ]
     if not replicas:
         steps.append(Step(at_ns, EventKind.NO_REPLICA, master, master))
     return steps
@@ -47,38 +50,38 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
 
 def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
     """Return the replicas of *master* by their own headers, else in another node's view."""
-    found = []
+    replicas = []
     for node in history.nodes:
-        said = history.claim_at(node, ts_ns)
-        if said is not None and said.replicaof == master:
-            found.append(node)
-    return found
+        speech = history.claim_at(node, ts_ns)
+        if speech is not None and speech.replicaof == master:
+            replicas.append(node)
+    return replicas
 
 
 def is_heard(history: History, node: str, ts_ns: int) -> bool:
     """Return whether a node was sending then."""
-    said = history.said_at(node, ts_ns)
-    if said is None:
+    speech = history.said_at(node, ts_ns)
+    if speech is None:
         return not history.speech and not history.is_failing(node, ts_ns)
-    return not (said.silent_after and said.to_ns < ts_ns)
+    return not (speech.silent_after and speech.to_ns < ts_ns)
 
 
 def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
-    end_ns = min(one for one in (episode.back_ns, episode.to_ns, history.last_ns) if one is not None)
-    said = history.claim_at(replica, at_ns)
+    end_ns = min(bound_ns for bound_ns in (episode.back_ns, episode.to_ns, history.last_ns) if bound_ns is not None)
+    speech = history.claim_at(replica, at_ns)
     if not is_heard(history, replica, at_ns):
         return Bar.DEAD
-    if said is not None and said.flags & NodeFlags.NOFAILOVER:
+    if speech is not None and speech.flags & NodeFlags.NOFAILOVER:
         return Bar.NOFAILOVER
-    told = [
+    votes = [
         event
         for event in history.events_of(EventKind.ELECTION_STALLED)
         if event.observer == replica and at_ns <= event.ts_ns <= end_ns
     ]
-    if any(OLD_DATA in event.detail for event in told):
+    if any(OLD_DATA in event.detail for event in votes):
         return Bar.OLD_DATA
-    if told:
-        return told[-1].detail
+    if votes:
+        return votes[-1].detail
     if any(
         event.observer == replica and event.subject == episode.subject and at_ns <= event.ts_ns <= end_ns
         for event in history.events_of(EventKind.ELECTION_STARTED)
@@ -95,13 +98,15 @@ def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
 def missing_voters(history: History, episode: Episode) -> list[Step]:
     """Return one step per missing voter if less than a majority was left at the first PFAIL (R54, R93)."""
     at_ns = episode.from_ns
-    witnesses = [one for one in history.observers if one != episode.subject and is_heard(history, one, at_ns)]
+    witnesses = [
+        observer for observer in history.observers if observer != episode.subject and is_heard(history, observer, at_ns)
+    ]
     if not witnesses:
         return []
     voters = history.voting_masters_at(witnesses[0], episode.started_ns)
-    gone = [one for one in voters if one == episode.subject or not is_heard(history, one, at_ns)]
+    gone = [node for node in voters if node == episode.subject or not is_heard(history, node, at_ns)]
     needed = quorum_of(len(voters))
     if len(voters) - len(gone) >= needed:
         return []
     detail = f"{needed} of {len(voters)} are needed"
-    return [Step(at_ns, EventKind.VOTER_GONE, one, "", amount=len(voters) - len(gone), detail=detail) for one in gone]
+    return [Step(at_ns, EventKind.VOTER_GONE, node, "", amount=len(voters) - len(gone), detail=detail) for node in gone]

@@ -27,8 +27,8 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
     master with its replicas alone is one failure.
     """
     groups: list[list[Episode]] = []
-    cut = (one for one in episodes if one.by_most and (one.talked or one.back_ns is not None))
-    for episode in (one for one in cut if not has_ended(history, one)):
+    cut = (member for member in episodes if member.by_most and (member.talked or member.back_ns is not None))
+    for episode in (member for member in cut if not has_ended(history, member)):
         group = next((group for group in groups if _together(history, group[0], episode)), None)
         if group is None:
             groups.append([episode])
@@ -37,13 +37,13 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
     return [
         _partition(history, group)
         for group in groups
-        if group[0].talked or len({_shard(history, one) for one in group}) > 1
+        if group[0].talked or len({_shard(history, member) for member in group}) > 1
     ]
 
 
 def _shard(history: History, episode: Episode) -> str:
-    said = history.said_at(episode.subject, episode.started_ns)
-    return episode.subject if said is None else said.replicaof or episode.subject
+    speech = history.said_at(episode.subject, episode.started_ns)
+    return episode.subject if speech is None else speech.replicaof or episode.subject
 
 
 def _together(history: History, first: Episode, other: Episode) -> bool:
@@ -57,14 +57,14 @@ def _together(history: History, first: Episode, other: Episode) -> bool:
 
 
 def _partition(history: History, group: list[Episode]) -> Incident:
-    group = sorted(group, key=lambda one: one.subject)
-    cut = {one.subject for one in group}
-    started_ns = min(one.started_ns for one in group)
-    ends = [one.to_ns for one in group]
-    back_ns = max((one.back_ns for one in group if one.back_ns is not None), default=None)
+    group = sorted(group, key=lambda member: member.subject)
+    cut = {member.subject for member in group}
+    started_ns = min(member.started_ns for member in group)
+    ends = [member.to_ns for member in group]
+    back_ns = max((member.back_ns for member in group if member.back_ns is not None), default=None)
     steps: list[Step] = []
-    for one in group:
-        steps += [step for step in failure_steps(history, one) if step.kind in TOLD]
+    for member in group:
+        steps += [step for step in failure_steps(history, member) if step.kind in TOLD]
     others = [node for node in history.observers if node not in cut]
     if others:
         voters = history.voting_masters_at(others[0], started_ns)
@@ -80,7 +80,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         subject=group[0].subject if len(group) == 1 else "",
         started_ns=started_ns,
         ended_ns=ended_ns if back_ns is None or ended_ns is None else max(back_ns, ended_ns),
-        nodes=tuple(one.subject for one in group),
+        nodes=tuple(member.subject for member in group),
         steps=in_story_order(steps),
     )
 
@@ -100,8 +100,8 @@ def find_collisions(history: History) -> list[Incident]:
 
 def _epoch_before(history: History, row: EpochRow) -> int:
     """Return the config epoch that a master had before; 0 if it is new."""
-    said = history.said_at(row.node_id, row.ts_ns - 1)
-    return 0 if said is None else said.config_epoch
+    speech = history.said_at(row.node_id, row.ts_ns - 1)
+    return 0 if speech is None else speech.config_epoch
 
 
 def _collision(history: History, group: list[EpochRow]) -> Incident:
@@ -130,35 +130,35 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
 def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
     """Return nodes that were marked PFAIL repeatedly."""
     by_node: dict[str, list[Episode]] = {}
-    for one in episodes:
-        by_node.setdefault(one.subject, []).append(one)
-    found = []
+    for episode in episodes:
+        by_node.setdefault(episode.subject, []).append(episode)
+    incidents = []
     for subject, spells in by_node.items():
         groups = runs(spells, history.thresholds.flap_window_ns, lambda spell: spell.from_ns)
-        found += [_flapping(subject, group) for group in groups if len(group) >= FLAPS_MIN]
-    return found
+        incidents += [_flapping(subject, group) for group in groups if len(group) >= FLAPS_MIN]
+    return incidents
 
 
 def _flapping(subject: str, run: list[Episode]) -> Incident:
     steps = tuple(
         Step(
-            one.from_ns,
+            episode.from_ns,
             EventKind.DOUBTED,
-            one.spells[0].observer,
+            episode.spells[0].observer,
             subject,
-            amount=len({spell.observer for spell in one.spells}),
-            detail="FAIL" if one.agreed else "PFAIL",
-            ref=one.spells[0].ref,
-            until_ns=one.to_ns,
+            amount=len({spell.observer for spell in episode.spells}),
+            detail="FAIL" if episode.agreed else "PFAIL",
+            ref=episode.spells[0].ref,
+            until_ns=episode.to_ns,
         )
-        for one in run
+        for episode in run
     )
     return Incident(
         kind=IncidentKind.FLAPPING,
-        variant="with FAIL" if any(one.agreed for one in run) else "PFAIL only",
+        variant="with FAIL" if any(episode.agreed for episode in run) else "PFAIL only",
         subject=subject,
         started_ns=run[0].started_ns,
         ended_ns=run[-1].to_ns,
-        nodes=tuple(dict.fromkeys(spell.observer for one in run for spell in one.spells)),
+        nodes=tuple(dict.fromkeys(spell.observer for episode in run for spell in episode.spells)),
         steps=steps,
     )
