@@ -151,7 +151,7 @@ class Prefilter:
 
     def _refresh(self, younger: list[tuple[int, GossipEntry]]) -> None:
         """Apply newer pong times in the order of the entries (R44)."""
-        view, told = self.view, self._told_s
+        view, told_s = self.view, self._told_s
         unclean = MYSELF | (HANDSHAKE | MEET if view.profile.gossip_refreshes_clean_only else 0)
         for place, entry in younger:
             known, pong_ms = view.nodes[entry[NODE]], milliseconds(entry[PONG_RECEIVED])
@@ -159,7 +159,7 @@ class Prefilter:
                 if known.ping_sent_ms or known.flags & unclean:
                     continue
                 view.note_rumour(known, pong_ms, entry)
-            told[place] = entry[PONG_RECEIVED]
+            told_s[place] = entry[PONG_RECEIVED]
 
     def _remember(self, event: MessageReceived) -> None:
         """Record a message without effect but a PONG: repetitions are quiet."""

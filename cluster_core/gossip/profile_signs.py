@@ -125,14 +125,14 @@ class ProfileSigns:
         give the family only. Earlier signs are discarded.
         """
         product, _, number = text.rpartition(" ")
-        told = VERSION.match(number)
+        match = VERSION.match(number)
         named = tuple(group for group in families() if group[0].name.startswith(f"{product.lower()}-"))
-        if told is None or (int(told[1]) == DEVELOPMENT and not named):
+        if match is None or (int(match[1]) == DEVELOPMENT and not named):
             return
-        if int(told[1]) == DEVELOPMENT:
+        if int(match[1]) == DEVELOPMENT:
             self._fitting = tuple(profile.name for profile in named[0])
         else:
-            version = (int(told[1]), int(told[2]))
+            version = (int(match[1]), int(match[2]))
             self._fitting = tuple(nearest_of_family(family, version).name for family in named or families())
         self._seen, self._missing = {}, 1.0
 

@@ -93,9 +93,9 @@ def fold_chain(view: View) -> list[Effect]:
     return replicate(view, grand, Cause.MASTER_OF_REPLICA)
 
 
-def same_shard(one: Peer, other: Peer) -> bool:
+def same_shard(peer: Peer, other: Peer) -> bool:
     """Return whether two nodes have the same shard id (R65)."""
-    return bool(one.shard_id) and one.shard_id == other.shard_id
+    return bool(peer.shard_id) and peer.shard_id == other.shard_id
 
 
 def learn_shard_id(view: View, sender: Peer, shard_id: str) -> None:

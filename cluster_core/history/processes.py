@@ -77,9 +77,9 @@ class DataLoss(NamedTuple):
 
 def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Restart] = ()) -> list[Restart]:
     """Return restarts from logs, packets and *sampled* ones, merged, in time order."""
-    found = [*_in_logs(lines), *_in_packets(events), *sampled]
+    sightings = [*_in_logs(lines), *_in_packets(events), *sampled]
     merged: list[Restart] = []
-    for restart in sorted(found, key=lambda restart: (restart.node, restart.start_ns, restart.source)):
+    for restart in sorted(sightings, key=lambda restart: (restart.node, restart.start_ns, restart.source)):
         last = merged[-1] if merged else None
         if last is not None and last.node == restart.node and restart.end_min_ns <= last.start_ns + SAME_NS:
             merged[-1] = _both(last, restart)
@@ -92,10 +92,10 @@ TRUST: Final = (Source.LOG, Source.CAPTURE, Source.POLL, Source.METRICS)
 """Sources of a restart by descending precedence."""
 
 
-def _both(one: Restart, other: Restart) -> Restart:
+def _both(restart: Restart, other: Restart) -> Restart:
     """Merge two sources of a restart: the preferred one with the narrower times."""
-    first, rest = sorted((one, other), key=lambda source_restart: TRUST.index(source_restart.source))
-    low, high = max(one.end_min_ns, other.end_min_ns), min(one.end_max_ns, other.end_max_ns)
+    first, rest = sorted((restart, other), key=lambda source_restart: TRUST.index(source_restart.source))
+    low, high = max(restart.end_min_ns, other.end_min_ns), min(restart.end_max_ns, other.end_max_ns)
     if low > high:
         low, high = first.end_min_ns, first.end_max_ns
     ready_ns, ready_min_ns = first.ready_ns, first.ready_min_ns
@@ -118,15 +118,17 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
             if line.kind != EventKind.STARTED or at == 0:
                 continue  # the time before the first line is unknown
             before = mine[at - 1]
-            ends = [one for one in _since_start(mine, at) if one.kind in ENDS]
-            how = "crashed" if any(one.kind == EventKind.CRASHED for one in ends) else "stopped" if ends else ""
+            ends = [logged for logged in _since_start(mine, at) if logged.kind in ENDS]
+            how = "crashed" if any(logged.kind == EventKind.CRASHED for logged in ends) else "stopped" if ends else ""
             end_ns = ends[0].ts_ns + LINE_NS if ends else line.ts_ns
             after = _until_start(mine, at)
-            ready = next((one.ts_ns for one in after if one.kind == EventKind.READY), None)
+            ready = next((logged.ts_ns for logged in after if logged.kind == EventKind.READY), None)
             loaded = [
-                int(one.detail)
-                for one in after
-                if one.kind == EventKind.DATA_LOADED and one.detail.isdigit() and (ready is None or one.ts_ns <= ready)
+                int(logged.detail)
+                for logged in after
+                if logged.kind == EventKind.DATA_LOADED
+                and logged.detail.isdigit()
+                and (ready is None or logged.ts_ns <= ready)
             ]
             low_ns = before.ts_ns if not ends else ends[0].ts_ns
             yield Restart(node, low_ns, end_ns, line.ts_ns, ready, how, loaded[0] if loaded else None, Source.LOG)

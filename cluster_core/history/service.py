@@ -55,14 +55,14 @@ class Interval(NamedTuple):
         return self._replace(from_min_ns=max(self.from_min_ns, min_ns), from_max_ns=max(self.from_max_ns, max_ns))
 
 
-def narrowed(one: Interval, other: Interval) -> Interval:
+def narrowed(interval: Interval, other: Interval) -> Interval:
     """Narrow an interval by a second source where they do not contradict."""
-    low, high = max(one.from_min_ns, other.from_min_ns), min(one.from_max_ns, other.from_max_ns)
-    begin = (low, high) if low <= high else (one.from_min_ns, one.from_max_ns)
-    ends = [end for end in (one.to_max_ns, other.to_max_ns) if end is not None]
-    low, end_ns = max(one.to_min_ns, other.to_min_ns), min(ends, default=None)
-    end = (low, end_ns) if end_ns is None or low <= end_ns else (one.to_min_ns, one.to_max_ns)
-    return one._replace(from_min_ns=begin[0], from_max_ns=begin[1], to_min_ns=end[0], to_max_ns=end[1])
+    low, high = max(interval.from_min_ns, other.from_min_ns), min(interval.from_max_ns, other.from_max_ns)
+    begin = (low, high) if low <= high else (interval.from_min_ns, interval.from_max_ns)
+    ends = [end for end in (interval.to_max_ns, other.to_max_ns) if end is not None]
+    low, end_ns = max(interval.to_min_ns, other.to_min_ns), min(ends, default=None)
+    end = (low, end_ns) if end_ns is None or low <= end_ns else (interval.to_min_ns, interval.to_max_ns)
+    return interval._replace(from_min_ns=begin[0], from_max_ns=begin[1], to_min_ns=end[0], to_max_ns=end[1])
 
 
 def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval]]:

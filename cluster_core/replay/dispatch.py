@@ -224,9 +224,9 @@ class Dispatcher:
         """End the input and return all waiting passages."""
         self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
         self._statements.clear()
-        found = [self._pass(*item) for item in self._waiting]
+        passed = [self._pass(*item) for item in self._waiting]
         self._waiting.clear()
-        return found
+        return passed
 
     def id_of(self, process: Endpoint | None) -> str:
         """Return the last node id of a process; its address if unknown."""
@@ -280,11 +280,11 @@ class Dispatcher:
         waiting = self._waiting
         if len(waiting) == 1 and self._is_certain(waiting[0][1]):
             return [self._pass(*waiting.popleft())]
-        found = []
+        released = []
         limit_ns = self.clock_ns - WAIT_NS
         while waiting and (waiting[0][0] < limit_ns or len(waiting) > WAITING_MAX or self._is_certain(waiting[0][1])):
-            found.append(self._pass(*waiting.popleft()))
-        return found
+            released.append(self._pass(*waiting.popleft()))
+        return released
 
     def _is_certain(self, item: Clue | Statement) -> bool:
         if isinstance(item, Statement):
@@ -364,16 +364,16 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
     if item.kind == "syn":
         return
     kind: DeliveryKind = "closed" if item.kind == "fin" or passage.was_open else "refused"
-    said = item.bitmap, item.packed
+    parts = item.bitmap, item.packed
     if item.kind == "message" or item.kind == "gap":
         kind = item.kind
     elif item.kind == "unread" or item.kind == "read":
-        kind, said = item.kind, (-1, str(item.since_ns).encode())
+        kind, parts = item.kind, (-1, str(item.since_ns).encode())
     elif item.kind == "syn-ack":
         kind = "opened"
     number, ts_ns, sent = passage.number, passage.ts_ns, item.from_opener
     seen = item.ref, item.connection
     if passage.opener is not None:
-        yield Delivery(passage.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *said)
+        yield Delivery(passage.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *parts)
     if passage.acceptor is not None:
-        yield Delivery(passage.acceptor, number, ts_ns, *seen, False, not sent, kind, item.opener, *said)
+        yield Delivery(passage.acceptor, number, ts_ns, *seen, False, not sent, kind, item.opener, *parts)

@@ -74,10 +74,10 @@ def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDif
 def _by_content(events: Iterable[Told]) -> dict[tuple[str, str, int], list[int]]:
     """Return times by content; the subject only if both sources name the same."""
     times: dict[tuple[str, str, int], list[int]] = {}
-    for told in sorted(events):
-        if told.kind not in PAIRED_KINDS:
+    for event in sorted(events):
+        if event.kind not in PAIRED_KINDS:
             continue
-        subject = told.subject if told.kind in (EventKind.FAIL_DECIDED, "vote") else ""
-        epoch = told.epoch if told.kind in (EventKind.ELECTION_STARTED, "vote") else 0
-        times.setdefault((told.kind, subject, epoch), []).append(told.ts_ns)
+        subject = event.subject if event.kind in (EventKind.FAIL_DECIDED, "vote") else ""
+        epoch = event.epoch if event.kind in (EventKind.ELECTION_STARTED, "vote") else 0
+        times.setdefault((event.kind, subject, epoch), []).append(event.ts_ns)
     return times

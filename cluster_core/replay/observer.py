@@ -430,7 +430,7 @@ def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
         return
     if bits == PFAIL:
         recorder.confirm_doubt(peer.id, recorder.now_ns)
-    told = Correction(peer.id, Field.HEALTH, health_word(peer.flags & FAILURES), seen.kind)
+    correction = Correction(peer.id, Field.HEALTH, health_word(peer.flags & FAILURES), seen.kind)
     effects = set_health(recorder.view, peer, bits, recorder.now_ms, Cause.LOG)
     if effects:
-        recorder.correct((effects, [told]), Cause.LOG, -1)
+        recorder.correct((effects, [correction]), Cause.LOG, -1)

@@ -94,14 +94,14 @@ class Pacer:
         if seen.by_us:
             return
         if seen.what == "read":
-            self._ahead.extend(one._replace(ts_ns=seen.ts_ns) for one in self._unread.pop(seen.connection, ()))
+            self._ahead.extend(unread._replace(ts_ns=seen.ts_ns) for unread in self._unread.pop(seen.connection, ()))
             return
         lost = [*_received(self._held, seen), *_received(self._ahead, seen)]
         if not lost:
             return
-        left = {id(one) for one in lost}
-        self._held = [one for one in self._held if id(one) not in left]
-        self._ahead = deque(one for one in self._ahead if id(one) not in left)
+        left = {id(message) for message in lost}
+        self._held = [message for message in self._held if id(message) not in left]
+        self._ahead = deque(message for message in self._ahead if id(message) not in left)
         self._unread.setdefault(seen.connection, []).extend(lost)
         if len(self._unread) > UNREAD_MAX:
             del self._unread[next(iter(self._unread))]
@@ -138,8 +138,10 @@ class Pacer:
 
 def _received(waiting: Iterable[Evidence], unread: LinkSeen) -> Iterator[MessageSeen]:
     """Yield the messages among *waiting* that *unread* marks as not arrived."""
-    messages = (one for one in waiting if isinstance(one, MessageSeen) and not one.sent)
-    return (one for one in messages if one.connection == unread.connection and one.ts_ns >= unread.since_ns)
+    messages = (message for message in waiting if isinstance(message, MessageSeen) and not message.sent)
+    return (
+        message for message in messages if message.connection == unread.connection and message.ts_ns >= unread.since_ns
+    )
 
 
 def _is_ping(seen: MessageSeen) -> bool:

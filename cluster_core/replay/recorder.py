@@ -116,12 +116,12 @@ class Recorder:
             return self.header_ns or None
         return None if cause in UNBOUNDED else ts_ns
 
-    def correct(self, found: Comparison, source: Cause, ref: int) -> None:
+    def correct(self, comparison: Comparison, source: Cause, ref: int) -> None:
         """Record changes by another source, and each difference as a disagreement."""
-        effects, corrections = found
+        effects, corrections = comparison
         observer = self.view.myself.id
-        for node, field, machine, says in corrections:
-            self.rows.append(DisagreementRow(observer, node, self.now_ns, field, machine, source, says, ref))
+        for node, field, machine, reported in corrections:
+            self.rows.append(DisagreementRow(observer, node, self.now_ns, field, machine, source, reported, ref))
         if effects:
             self.note(effects, CauseSeen(source, ref))
 

@@ -49,9 +49,9 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         if module.startswith("cluster_core.") and "." not in name:
-            found = super().find_class(module, name)
-            if getattr(found, "__module__", "") == module:
-                return found
+            class_ = super().find_class(module, name)
+            if getattr(class_, "__module__", "") == module:
+                return class_
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a state")
 
 

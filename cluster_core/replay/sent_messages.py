@@ -154,10 +154,10 @@ class SentMessages:
         }
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
         mine = polled.get(view.myself.id)
-        told = polled.get(holder.id) if holder is not None else None
-        if holder is not None and mine is not None and told is not None and holder.id not in fresh:
-            moved = holder.slots ^ told.slots
-            same = mine.master_id == view.myself.replicaof and told.config_epoch == holder.config_epoch
+        polled_view = polled.get(holder.id) if holder is not None else None
+        if holder is not None and mine is not None and polled_view is not None and holder.id not in fresh:
+            moved = holder.slots ^ polled_view.slots
+            same = mine.master_id == view.myself.replicaof and polled_view.config_epoch == holder.config_epoch
             if same and 0 < moved.bit_count() <= STEPS_MAX:
                 owners = [(node.slots, node.node_id) for node in poll.nodes]
                 since_ns = max(self._seen_ns, self._master_seen_ns)
@@ -189,8 +189,10 @@ class SentMessages:
             moved &= ~taken
         if not is_stepwise(old, new, moved.bit_count()):
             return
-        told = Correction(holder.id, Field.SLOTS, f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
-        recorder.correct(([], [told]), Cause.OWN_HEADER, ref)
+        correction = Correction(
+            holder.id, Field.SLOTS, f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved"
+        )
+        recorder.correct(([], [correction]), Cause.OWN_HEADER, ref)
         alone = moved & ~view.assigned() | moved & holder.slots & ~given
         if alone.bit_count() > STEPS_MAX:
             moved &= ~alone
@@ -258,12 +260,12 @@ class SentMessages:
             if now_ns - touched_ns.get(entry.node, 0) <= GRACE_NS:
                 continue
             if peer is None:
-                found = meet_by_gossip(recorder.view, entry, recorder.now_ms)
+                effects = meet_by_gossip(recorder.view, entry, recorder.now_ms)
             else:
-                found = follow_entry(recorder.view, peer, entry, recorder.now_ms)
+                effects = follow_entry(recorder.view, peer, entry, recorder.now_ms)
             if peer is not None and peer.flags & PFAIL and not peer.flags & FAIL and peer.outbound is None:
                 recorder.now_ns = self._doubted_unseen_ns() or now_ns
-            recorder.correct(found, Cause.OWN_GOSSIP, seen.ref)
+            recorder.correct(effects, Cause.OWN_GOSSIP, seen.ref)
             recorder.now_ns = now_ns
         header = seen.message.header
         if recorder.doubted_ns and isinstance(header, Header) and header.count == len(body.entries):

@@ -198,12 +198,12 @@ def step_times_ns(from_ns: int, to_ns: int, count: int) -> list[int]:
 
 def each_bit(bits: int) -> list[int]:
     """Return the single bits of a number, lowest first."""
-    found = []
+    slots = []
     while bits:
         lowest = bits & -bits
-        found.append(lowest)
+        slots.append(lowest)
         bits ^= lowest
-    return found
+    return slots
 
 
 def move_slot(view: View, holder: Peer, bit: int, target: str) -> list[str]:

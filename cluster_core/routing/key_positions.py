@@ -38,9 +38,9 @@ class CommandInfo(NamedTuple):
     flags: frozenset[str]
     key_specs: tuple[KeySpec, ...]
 
-    def takes(self, words: int) -> bool:
+    def takes(self, count: int) -> bool:
         """Return whether the arity allows *words* words, the name included."""
-        return words == self.arity if self.arity >= 0 else words >= -self.arity
+        return count == self.arity if self.arity >= 0 else count >= -self.arity
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def table_of(name: str) -> CommandTable:
     """Return one of `TABLES`; raises ValueError for another name."""
     if name not in TABLES:
         raise ValueError(f"no table of commands {name!r}; there are {', '.join(TABLES)}")
-    told = json.loads(files("cluster_core.routing").joinpath("commands", f"{name}.json").read_text("ascii"))
+    record = json.loads(files("cluster_core.routing").joinpath("commands", f"{name}.json").read_text("ascii"))
     commands = {
         command: CommandInfo(
             command,
@@ -81,9 +81,9 @@ def table_of(name: str) -> CommandTable:
             frozenset(flags),
             tuple(KeySpec(frozenset(spec[0]), tuple(spec[1]), tuple(spec[2])) for spec in specs),
         )
-        for command, (arity, flags, specs) in told["commands"].items()
+        for command, (arity, flags, specs) in record["commands"].items()
     }
-    return CommandTable(told["server"], told["version"], commands)
+    return CommandTable(record["server"], record["version"], commands)
 
 
 NOT_KEY: Final = "not_key"

@@ -256,7 +256,7 @@ def route(
     if info.name == "exec":
         if client.queued is None:
             return SERVE
-        batch = [(words, found) for words in client.queued if (found := table.find(words)) is not None]
+        batch = [(arguments, found) for arguments in client.queued if (found := table.find(arguments)) is not None]
     else:
         batch = [(tuple(command), info)]
     asked = _asked(view, batch, info, client, script_writes)
@@ -285,13 +285,13 @@ def _asked(
     script_writes: bool | None,
 ) -> _Asked | None:
     """Collect keys and properties; None without a key."""
-    keys = [words[position] for words, info in batch for position in key_positions(words, info)]
+    keys = [arguments[position] for arguments, info in batch for position in key_positions(arguments, info)]
     if not keys:
         return None
     inner = [info for _, info in batch] if view.dialect.pubsub_inside_exec else [outer]
     return _Asked(
         keys,
-        any(_writes(words, info, script_writes) for words, info in batch),
+        any(_writes(arguments, info, script_writes) for arguments, info in batch),
         any(NOT_KEY in spec.flags for info in inner for spec in info.key_specs),
         outer.name == "migrate",
         "asking" in outer.flags,
@@ -299,14 +299,14 @@ def _asked(
     )
 
 
-def _writes(words: tuple[bytes, ...], info: CommandInfo, script_writes: bool | None) -> bool:
+def _writes(arguments: tuple[bytes, ...], info: CommandInfo, script_writes: bool | None) -> bool:
     """Return whether a command may write; a script's shebang line decides if present (`getCommandFlags`)."""
     if "write" in info.flags:
         return True
     if info.name in ("evalsha", "fcall"):
         return bool(script_writes)
     if info.name == "eval":
-        match = _SHEBANG.match(words[1]) if len(words) > 1 else None
+        match = _SHEBANG.match(arguments[1]) if len(arguments) > 1 else None
         if match is None:
             return bool(script_writes)
         flags = match[2].partition(b"flags=")[2].split(b" ")[0].split(b",")

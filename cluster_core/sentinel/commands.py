@@ -14,9 +14,9 @@ from cluster_core.sentinel.text import whole_number
 from cluster_core.wire.resp import RespError
 
 
-def serve_client(state: SentinelState, client: int, words: tuple[bytes, ...]) -> None:
+def serve_client(state: SentinelState, client: int, arguments: tuple[bytes, ...]) -> None:
     """Answer one client command; the reply is added to the effects."""
-    state.out.append(Reply(client, _reply(state, [text_of(word) for word in words])))
+    state.out.append(Reply(client, _reply(state, [text_of(word) for word in arguments])))
 
 
 def _reply(state: SentinelState, words: list[str]) -> Any:

@@ -103,5 +103,5 @@ def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
         if not forced and age_ms < periods.ask_ms:
             continue
         address = master.address
-        words = ("SENTINEL", "is-master-down-by-addr", address.ip, str(address.port), str(state.current_epoch))
-        state.send(sentinel, Awaited.ASK, *words, state.my_id if asks_vote else "*")
+        arguments = ("SENTINEL", "is-master-down-by-addr", address.ip, str(address.port), str(state.current_epoch))
+        state.send(sentinel, Awaited.ASK, *arguments, state.my_id if asks_vote else "*")

@@ -280,8 +280,8 @@ def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
 def send_replicaof(state: SentinelState, instance: Instance, address: Address | None) -> None:
     """Send REPLICAOF, CONFIG REWRITE and CLIENT KILL in one transaction (sentinelSendSlaveOf)."""
     host, port = (address.ip, str(address.port)) if address is not None else ("NO", "ONE")
-    for words in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
-        state.send(instance, Awaited.DISCARD, *words)
+    for arguments in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
+        state.send(instance, Awaited.DISCARD, *arguments)
     for kind in ("normal", "pubsub"):  # clients then ask for the master's address again
         state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)
     state.send(instance, Awaited.DISCARD, "EXEC")

@@ -36,7 +36,7 @@ def read_info(text: str) -> InfoReport:
 
     Replica fields count only after the line ``role:slave``.
     """
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     replicas: list[tuple[str, int]] = []
     role = 0
     for line in text.split("\r\n"):
@@ -44,17 +44,17 @@ def read_info(text: str) -> InfoReport:
         if not colon:
             continue
         if name == "run_id" and len(value) >= RUNID_CHARS:
-            found["runid"] = value[:RUNID_CHARS]
+            fields["runid"] = value[:RUNID_CHARS]
         elif name == "role":
             role = Flag.MASTER if value.startswith("master") else Flag.REPLICA if value.startswith("slave") else role
         elif name == "master_link_down_since_seconds":
-            found["link_down_ms"] = _bounded(value) * 1000
+            fields["link_down_ms"] = _bounded(value) * 1000
         elif name.startswith("slave") and name[5:6].isdigit():
             replicas += _replica(value)
         elif role == Flag.REPLICA and name in _OF_REPLICAS:
             field, read = _OF_REPLICAS[name]
-            found[field] = read(value)
-    return InfoReport(role=role, replicas=tuple(replicas), **found)  # type: ignore[arg-type]  # fields by their readers
+            fields[field] = read(value)
+    return InfoReport(role=role, replicas=tuple(replicas), **fields)  # type: ignore[arg-type]  # fields by their readers
 
 
 def _replica(value: str) -> list[tuple[str, int]]:

@@ -132,27 +132,27 @@ class SentinelState:
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def send(self, instance: Instance, awaited: Awaited, *words: str) -> None:
+    def send(self, instance: Instance, awaited: Awaited, *arguments: str) -> None:
         """Send a command to *instance*."""
         link = instance.link
         connection = self.connections[link.command]
         link.pending_commands += 1
         connection.awaited.append((awaited, instance))
-        self._send(link.command, words)
+        self._send(link.command, arguments)
 
-    def send_first(self, number: int, instance: Instance, *words: str) -> None:
+    def send_first(self, number: int, instance: Instance, *arguments: str) -> None:
         """Send a setup command on a new connection; its reply is ignored."""
         connection = self.connections[number]
         connection.link.pending_commands += 1
         connection.awaited.append((Awaited.DISCARD, instance))
-        self._send(number, words)
+        self._send(number, arguments)
 
     def subscribe(self, number: int, channel: str) -> None:
         """Subscribe to *channel*; no reply is awaited."""
         self._send(number, ("SUBSCRIBE", channel))
 
-    def _send(self, number: int, words: tuple[str, ...]) -> None:
-        raw = tuple(word.encode("utf-8", "surrogateescape") for word in words)
+    def _send(self, number: int, arguments: tuple[str, ...]) -> None:
+        raw = tuple(word.encode("utf-8", "surrogateescape") for word in arguments)
         self.out.append(SendCommand(number, raw))
 
     # -- randomness and epochs -----------------------------------------------------------------------------------

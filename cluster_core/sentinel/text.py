@@ -11,8 +11,8 @@ _LEADING = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,40})")
 
 def leading_number(text: str) -> int:
     """Return the number at the start of *text*, clamped to 64 bits, or 0 (strtoll, atoi)."""
-    found = _LEADING.match(text)
-    return max(-INT64_MAX - 1, min(int(found[1]), INT64_MAX)) if found else 0
+    match = _LEADING.match(text)
+    return max(-INT64_MAX - 1, min(int(match[1]), INT64_MAX)) if match else 0
 
 
 def whole_number(text: str) -> int | None:

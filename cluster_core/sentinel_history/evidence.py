@@ -81,19 +81,19 @@ def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLin
     return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
 
 
-def _instances(told: Any) -> tuple[dict[str, str], ...] | None:
+def _instances(answer: Any) -> tuple[dict[str, str], ...] | None:
     """Return records of instances; None for other input, such as an error reply."""
-    if not isinstance(told, list) or len(told) > INSTANCES_MAX:
+    if not isinstance(answer, list) or len(answer) > INSTANCES_MAX:
         return None
-    found = []
-    for record in told:
+    instances = []
+    for record in answer:
         if isinstance(record, dict):
-            found.append({str(name): _text(value) for name, value in record.items()})
+            instances.append({str(name): _text(value) for name, value in record.items()})
         elif isinstance(record, list) and len(record) % 2 == 0:
-            found.append({_text(name): _text(value) for name, value in zip(record[::2], record[1::2], strict=True)})
+            instances.append({_text(name): _text(value) for name, value in zip(record[::2], record[1::2], strict=True)})
         else:
             return None
-    return tuple(found)
+    return tuple(instances)
 
 
 def _text(value: Any) -> str:

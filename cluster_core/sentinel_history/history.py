@@ -120,8 +120,8 @@ class _Fold:
                 cause, source = "poll", Source.POLL
         for name in self._open.keys() - self.masters.keys():
             self._close(self._open.pop(name), item.ts_ns)
-        for name, one in self.masters.items():
-            self._note(name, one, item.ts_ns, cause, source)
+        for name, watched in self.masters.items():
+            self._note(name, watched, item.ts_ns, cause, source)
 
     def finish(self) -> None:
         """Add the views that are still valid."""
@@ -145,10 +145,10 @@ class _Fold:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def _take_event(self, told: Told) -> None:
+    def _take_event(self, event: Told) -> None:
         """Add the event, and apply it; unknown events change nothing."""
-        announcement = read_announcement(told.text)
-        switch = read_switch(told.text) if told.channel == "+switch-master" else None
+        announcement = read_announcement(event.text)
+        switch = read_switch(event.text) if event.channel == "+switch-master" else None
         subject = (
             announcement.name
             if announcement.role == "sentinel"
@@ -159,15 +159,15 @@ class _Fold:
         name = switch.master if switch is not None else announcement.master
         subject = str(switch.after) if switch is not None else subject
         self.history.events.append(
-            SentinelEventRow(0, self.observer, told.ts_ns, told.channel, told.text, name or None, subject or None)
+            SentinelEventRow(0, self.observer, event.ts_ns, event.channel, event.text, name or None, subject or None)
         )
         if announcement.role == "sentinel":
             self.history.addresses[announcement.name] = str(announcement.address)
-        if told.channel == "+new-epoch":
-            self.epoch = max(self.epoch, leading_number(told.text))
-        elif told.channel in ("+vote-for-leader", "voted"):
-            self._vote(told)
-        elif told.channel == "-monitor":
+        if event.channel == "+new-epoch":
+            self.epoch = max(self.epoch, leading_number(event.text))
+        elif event.channel in ("+vote-for-leader", "voted"):
+            self._vote(event)
+        elif event.channel == "-monitor":
             self.masters.pop(name, None)
         elif switch is not None:
             master = self._master(switch.master, switch.before)
@@ -178,7 +178,7 @@ class _Fold:
         elif announcement.role and announcement.master_address.port:
             master = self._master(announcement.master, announcement.master_address)
             if master is not None:
-                self._change(master, told.channel, announcement)
+                self._change(master, event.channel, announcement)
 
     def _master(self, name: str, address: Address) -> Master | None:
         if name not in self.masters and len(self.masters) < MASTERS_MAX:

@@ -34,9 +34,9 @@ def _name(node: str, names: Names) -> str:
     return node if ":" in node else name_of(node, names)
 
 
-def summary_of(one: Incident, names: Names) -> str:
+def summary_of(incident: Incident, names: Names) -> str:
     """Summarize the incident in one sentence."""
-    return _SUMMARIES[one.kind](one, names)
+    return _SUMMARIES[incident.kind](incident, names)
 
 
 def _tell_failover(incident: Incident, names: Names) -> str:

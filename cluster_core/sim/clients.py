@@ -108,8 +108,8 @@ class Client:
     def _arrive(self, host: Host, attempt: int) -> None:
         if attempt != self._try:
             return
-        words = (b"SET", self._key, b"%d" % self._serial)
-        self.world.tell(host, ClientCommand(self.number, words, asking=self._is_asking))
+        arguments = (b"SET", self._key, b"%d" % self._serial)
+        self.world.tell(host, ClientCommand(self.number, arguments, asking=self._is_asking))
 
     def _heard(self, host: Host, value: Any) -> None:
         """Handle a reply of *host* if still awaited."""

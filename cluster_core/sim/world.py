@@ -222,8 +222,8 @@ class World(Driver):
         if host.life != life or self.now_us < host.paused_until_us:
             return
         work, host.paused_work = host.paused_work, []
-        for client, words in work:
-            self.tell(host, ev.ClientCommand(client, words))
+        for client, arguments in work:
+            self.tell(host, ev.ClientCommand(client, arguments))
 
     def _execute(self, host: Host, effect: ev.Execute) -> None:
         if self.now_us < host.paused_until_us and effect.words[0].lower() in WRITES:
@@ -231,9 +231,9 @@ class World(Driver):
             return
         self._answer(host, effect.client, self.execute(host, effect.words))
 
-    def execute(self, host: Host, words: tuple[bytes, ...]) -> Any:
+    def execute(self, host: Host, arguments: tuple[bytes, ...]) -> Any:
         """Execute a SET, the only command of simulated clients, and return the reply."""
-        self.replication.write(host, words[1], words[2], WRITE_BYTES)
+        self.replication.write(host, arguments[1], arguments[2], WRITE_BYTES)
         return "OK"
 
     def _reply(self, host: Host, effect: ev.Reply) -> None:

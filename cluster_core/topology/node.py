@@ -120,7 +120,7 @@ class Topology:
 
 def find_conflicts(nodes: tuple[Node, ...]) -> tuple[Conflict, ...]:
     """Return every overlap of slots, each counted against the first node that claims the slot."""
-    found: list[Conflict] = []
+    conflicts: list[Conflict] = []
     claimed = SlotSet()
     for index, node in enumerate(nodes):
         shared = node.slots & claimed
@@ -128,7 +128,7 @@ def find_conflicts(nodes: tuple[Node, ...]) -> tuple[Conflict, ...]:
             for keeper in nodes[:index]:
                 kept = shared & keeper.slots
                 if kept:
-                    found.append(Conflict(kept, keeper.id, node.id))
+                    conflicts.append(Conflict(kept, keeper.id, node.id))
                     shared -= kept
         claimed |= node.slots
-    return tuple(found)
+    return tuple(conflicts)

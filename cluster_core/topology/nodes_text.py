@@ -76,11 +76,11 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
         if line.startswith(b"vars "):
             epochs = _read_vars(_Words(line.split(b" "), offset, source))
         elif line:
-            words = _Words(line.split(b" "), offset, source)
-            if words.left < _FIELDS:
+            fields = _Words(line.split(b" "), offset, source)
+            if fields.left < _FIELDS:
                 kind = DecodeError if ended else TruncatedError
-                raise kind(f"a line of {words.left} words, not {_FIELDS} or more", offset=offset, source=source)
-            node = _read_node(words)
+                raise kind(f"a line of {fields.left} words, not {_FIELDS} or more", offset=offset, source=source)
+            node = _read_node(fields)
             if node.id in seen:
                 raise DecodeError(f"node {node.id} a second time", offset=offset, source=source)
             seen[node.id] = offset
@@ -93,18 +93,18 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
     return Topology(tuple(nodes), form, epochs.get("currentEpoch"), epochs.get("lastVoteEpoch"))
 
 
-def _read_node(words: _Words) -> Node:
-    node_id = _read_id(words)
-    ip, port, cport, hostname, aux = _read_address(words)
-    flag_text = words.take()
-    flags, extra_flags = read_flags(flag_text, offset=words.offset, source=words.source)
-    master_id = None if words.words[words.index] == b"-" and words.take() else _read_id(words)
-    ping_sent, pong_received = _read_number(words, _NUMBER), _read_number(words, _NUMBER)
-    config_epoch = _read_number(words, _EPOCH)
-    link = words.take()
+def _read_node(fields: _Words) -> Node:
+    node_id = _read_id(fields)
+    ip, port, cport, hostname, aux = _read_address(fields)
+    flag_text = fields.take()
+    flags, extra_flags = read_flags(flag_text, offset=fields.offset, source=fields.source)
+    master_id = None if fields.words[fields.index] == b"-" and fields.take() else _read_id(fields)
+    ping_sent, pong_received = _read_number(fields, _NUMBER), _read_number(fields, _NUMBER)
+    config_epoch = _read_number(fields, _EPOCH)
+    link = fields.take()
     if link not in ("connected", "disconnected"):
-        raise words.fault(f"{link[:40]!r} is no state of a link")
-    claims = _read_claims(words)
+        raise fields.fault(f"{link[:40]!r} is no state of a link")
+    claims = _read_claims(fields)
     return Node(
         id=node_id,
         ip=ip,
@@ -125,25 +125,25 @@ def _read_node(words: _Words) -> Node:
     )
 
 
-def _read_id(words: _Words) -> str:
-    word = words.take()
+def _read_id(fields: _Words) -> str:
+    word = fields.take()
     if not NODE_ID.fullmatch(word):
-        raise words.fault(f"{word[:48]!r} is no node id of 40 characters")
+        raise fields.fault(f"{word[:48]!r} is no node id of 40 characters")
     return word
 
 
-def _read_address(words: _Words) -> tuple[str, int, int | None, str, dict[str, str]]:
+def _read_address(fields: _Words) -> tuple[str, int, int | None, str, dict[str, str]]:
     """Read ``ip:port[@cport][,hostname[,name=value…]]``; the ip may contain colons or be empty."""
-    place, *rest = words.take().split(",")
+    place, *rest = fields.take().split(",")
     bare, at, bus = place.partition("@")
     ip, colon, port = bare.rpartition(":")
     if not colon or not _is_port(port) or (at and not _is_port(bus)):
-        raise words.fault(f"{place[:80]!r} is no address of the form ip:port@cport")
+        raise fields.fault(f"{place[:80]!r} is no address of the form ip:port@cport")
     aux: dict[str, str] = {}
     for entry in rest[1:]:
         name, equals, value = entry.partition("=")
         if not equals or not name or name in aux:
-            raise words.fault(f"{entry[:80]!r} is no name=value, or a name a second time")
+            raise fields.fault(f"{entry[:80]!r} is no name=value, or a name a second time")
         aux[name] = value
     return ip, int(port), int(bus) if at else None, rest[0] if rest else "", aux
 
@@ -152,43 +152,43 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= len(str(_PORT_MAX)) and int(text) <= _PORT_MAX
 
 
-def _read_number(words: _Words, shape: re.Pattern[str]) -> int:
-    word = words.take()
+def _read_number(fields: _Words, shape: re.Pattern[str]) -> int:
+    word = fields.take()
     if not shape.fullmatch(word) or int(word) > _EPOCH_MAX:
-        raise words.fault(f"{word[:40]!r} is no number")
+        raise fields.fault(f"{word[:40]!r} is no number")
     return int(word)
 
 
-def _read_claims(words: _Words) -> _Claims:
+def _read_claims(fields: _Words) -> _Claims:
     claims = _Claims()
-    while words.left:
-        word = words.take()
+    while fields.left:
+        word = fields.take()
         if not word:
             continue
         if not word.startswith("["):
-            claims.ranges.append(parse_range(word, offset=words.offset, source=words.source))
+            claims.ranges.append(parse_range(word, offset=fields.offset, source=fields.source))
             continue
         match = _OPEN_SLOT.fullmatch(word)
         if not match or int(match[1]) >= SLOT_COUNT:
-            raise words.fault(f"{word[:80]!r} is no open slot of the form [slot->-id] or [slot-<-id]")
+            raise fields.fault(f"{word[:80]!r} is no open slot of the form [slot->-id] or [slot-<-id]")
         side = claims.migrating if match[2] == ">" else claims.importing
         side[int(match[1])] = match[3]
     return claims
 
 
-def _read_vars(words: _Words) -> dict[str, int]:
+def _read_vars(fields: _Words) -> dict[str, int]:
     """Read ``vars currentEpoch n lastVoteEpoch m``; unknown names are skipped, as in the server."""
-    words.take()
-    found = {"currentEpoch": 0, "lastVoteEpoch": 0}
-    while words.left:
-        name = words.take()
-        if not words.left:
-            raise TruncatedError(f"{name[:40]!r} without a value", offset=words.offset, source=words.source)
-        if name in found:
-            found[name] = _read_number(words, _EPOCH)
+    fields.take()
+    epochs = {"currentEpoch": 0, "lastVoteEpoch": 0}
+    while fields.left:
+        name = fields.take()
+        if not fields.left:
+            raise TruncatedError(f"{name[:40]!r} without a value", offset=fields.offset, source=fields.source)
+        if name in epochs:
+            epochs[name] = _read_number(fields, _EPOCH)
         else:
-            words.take()
-    return found
+            fields.take()
+    return epochs
 
 
 def write_nodes(topology: Topology) -> bytes:
@@ -208,12 +208,12 @@ def _line(node: Node, *, with_aux: bool) -> str:
     place = node.address if node.cport is None else f"{node.address}@{node.cport}"
     if node.hostname or aux:
         place = ",".join([place, node.hostname, *aux])
-    words = [node.id, place, write_flags(node.flags, node.extra_flags), node.master_id or "-"]
-    words += [str(node.ping_sent), str(node.pong_received), str(node.config_epoch)]
-    words.append("connected" if node.link_connected else "disconnected")
+    fields = [node.id, place, write_flags(node.flags, node.extra_flags), node.master_id or "-"]
+    fields += [str(node.ping_sent), str(node.pong_received), str(node.config_epoch)]
+    fields.append("connected" if node.link_connected else "disconnected")
     if node.slots:
-        words.append(str(node.slots))
+        fields.append(str(node.slots))
     marks = [(slot, ">", other) for slot, other in node.migrating.items()]
     marks += [(slot, "<", other) for slot, other in node.importing.items()]
-    words += [f"[{slot}-{arrow}-{other}]" for slot, arrow, other in sorted(marks)]
-    return " ".join(words) + "\n"
+    fields += [f"[{slot}-{arrow}-{other}]" for slot, arrow, other in sorted(marks)]
+    return " ".join(fields) + "\n"

@@ -77,17 +77,17 @@ def decode_extensions(raw: bytes, start: int, end: int, count: int) -> tuple[tup
     Returns the records, the end position, and why decoding stopped early (else empty). It stops at a length that
     overruns or is no multiple of 8; a server drops such a message (R18).
     """
-    found: list[Extension] = []
+    extensions: list[Extension] = []
     at = start
     for index in range(count):
         if end - at < RECORD_HEADER_BYTES:
-            return (tuple(found), at, f"extension {index} of {count} is beyond the message")
+            return (tuple(extensions), at, f"extension {index} of {count} is beyond the message")
         length, number, unused = _RECORD.unpack_from(raw, at)
         if length < RECORD_HEADER_BYTES or length % RECORD_ALIGNMENT_BYTES or length > end - at:
-            return (tuple(found), at, f"extension {index} of {count} claims {length} bytes")
-        found.append(Extension(number, raw[at + RECORD_HEADER_BYTES : at + length], unused))
+            return (tuple(extensions), at, f"extension {index} of {count} claims {length} bytes")
+        extensions.append(Extension(number, raw[at + RECORD_HEADER_BYTES : at + length], unused))
         at += length
-    return tuple(found), at, ""
+    return tuple(extensions), at, ""
 
 
 def encode_extension(extension: Extension) -> bytes:

@@ -69,11 +69,11 @@ class DumpReceiver:
             return b""
         if line.startswith(b"-"):
             raise ProtocolError(line[1:].decode("utf-8", "backslashreplace"))
-        if found := _LENGTH.fullmatch(line + end):
-            self.announced = int(found[1])
+        if match := _LENGTH.fullmatch(line + end):
+            self.announced = int(match[1])
             self.is_ended = not self.announced
-        elif found := _MARK.fullmatch(line + end):
-            self._mark = found[1]
+        elif match := _MARK.fullmatch(line + end):
+            self._mark = match[1]
         else:
             raise ProtocolError("the server does not answer SYNC with a dump")
         self.is_begun = True

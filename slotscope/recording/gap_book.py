@@ -41,11 +41,11 @@ class GapBook:
             lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
             return []
-        found = []
+        gaps = []
         for number, raw in enumerate(lines, 1):
             with suppress(DecodeError):
-                found.append(read_gap(raw, line=number))
-        return found
+                gaps.append(read_gap(raw, line=number))
+        return gaps
 
     def add(self, gap: Gap) -> None:
         """Write a gap that has ended."""

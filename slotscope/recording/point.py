@@ -41,14 +41,14 @@ def files_to_delete(files: Sequence[Stored], bounds: Bounds, now_ns: int) -> lis
     """The fewest oldest finished files to delete; never an open file."""
     finished = sorted((file.to_ns, file.path, file) for file in files if file.to_ns is not None)
     total = sum(file.size for file in files)
-    found = []
+    deleted = []
     for to_ns, _, file in finished:
         is_old = bounds.age_ns_max is not None and to_ns < now_ns - bounds.age_ns_max
         if not is_old and total <= bounds.bytes_max:
             break
         total -= file.size
-        found.append(file)
-    return found
+        deleted.append(file)
+    return deleted
 
 
 @dataclass(slots=True)

@@ -132,7 +132,7 @@ class Recorder:
             return None
         recovered = self.point.recovered.get(kind, [])
         if recovered:
-            return max(one.written_ns for one in recovered) - FLUSH_NS
+            return max(series.written_ns for series in recovered) - FLUSH_NS
         folder = str(self.point.folder / kind)
         ends = [file.to_ns for file in self.point.stored() if os.path.dirname(file.path) == folder]
         return max((end for end in ends if end is not None), default=self.point.alive_ns)

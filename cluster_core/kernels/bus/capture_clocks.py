@@ -151,9 +151,11 @@ class Offset(NamedTuple):
 
 def common_times(first: Segments, second: Segments) -> tuple[Longs, Longs, NDArray[np.bool_]]:
     """When each point saw the segments that both saw, once each; and which way they went.  In order of the second."""
-    one, two = _unique(first), _unique(second)
-    _, at_one, at_two = np.intersect1d(first.mark[one], second.mark[two], assume_unique=True, return_indices=True)
-    at_one, at_two = one[at_one], two[at_two]
+    first_rows, second_rows = _unique(first), _unique(second)
+    _, at_one, at_two = np.intersect1d(
+        first.mark[first_rows], second.mark[second_rows], assume_unique=True, return_indices=True
+    )
+    at_one, at_two = first_rows[at_one], second_rows[at_two]
     order = np.argsort(second.ts_ns[at_two], kind="stable")
     at_one, at_two = at_one[order], at_two[order]
     return first.ts_ns[at_one], second.ts_ns[at_two], second.upward[at_two]

@@ -211,8 +211,8 @@ def _shard_ids(batch: BusBatch) -> pa.Array:
     valid = np.zeros(count, np.bool_)
     valid[messages] = True
     if ids.max() >= 0x80 or not ids.all():  # not what a server sends: texts of several lengths
-        told = iter([text_of(row) for row in ids])
-        return pa.array([next(told) if is_told else None for is_told in valid], pa.string())
+        texts = iter([text_of(row) for row in ids])
+        return pa.array([next(texts) if is_told else None for is_told in valid], pa.string())
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(valid, out=offsets[1:])
     offsets *= NODE_ID_BYTES
@@ -220,10 +220,10 @@ def _shard_ids(batch: BusBatch) -> pa.Array:
 
 
 def _is_one_of(kinds: NDArray[np.int32], types: tuple[int, ...]) -> Mask:
-    found = np.zeros(len(kinds), dtype=np.bool_)
-    for one in types:
-        found |= kinds == one
-    return found
+    matches = np.zeros(len(kinds), dtype=np.bool_)
+    for kind in types:
+        matches |= kinds == kind
+    return matches
 
 
 def _type_names(kinds: NDArray[np.int32]) -> pa.Array:

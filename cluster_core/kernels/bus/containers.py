@@ -98,9 +98,9 @@ class PacketReader:
 
     def _copy(self, reader: CaptureReader, data: NDArray[np.uint8]) -> Iterator[Packets]:
         """Yield packets of a rare container, copied into one buffer."""
-        found = reader.feed(data.tobytes())
-        self.problems += [item for item in found if isinstance(item, CaptureProblem)]
-        packets = [item for item in found if isinstance(item, Packet)]
+        items = reader.feed(data.tobytes())
+        self.problems += [item for item in items if isinstance(item, CaptureProblem)]
+        packets = [item for item in items if isinstance(item, Packet)]
         sizes = np.array([len(packet.data) for packet in packets], dtype=np.int64)
         records = np.zeros(len(packets), RECORD)
         for name in ("ts_ns", "link_type", "length", "offset"):

@@ -290,14 +290,14 @@ class BusFollower:
         self._tables = self._gathered.add(buffers, spans, self._streams, self._tables, released)
 
     def _events_of(self, records: Rows, packet_base: int) -> Rows:
-        found = int(self._tops[bs.EVENTS])
-        at, row = self._events.segment[:found], self._events.row[:found]
+        count = int(self._tops[bs.EVENTS])
+        at, row = self._events.segment[:count], self._events.row[:count]
         streams = self._streams
-        made = new_rows(EVENT, found)
+        made = new_rows(EVENT, count)
         made.ts_ns, made.packet, made.offset = records.ts_ns[at], packet_base + at, records.offset[at]
         made.stream, made.connection = streams.rows.number[row], streams.rows.connection[row]
-        made.direction, made.tcp_flags = self._events.direction[:found], self._events.mark[:found]
-        made.since_ns = self._events.since_ns[:found]
+        made.direction, made.tcp_flags = self._events.direction[:count], self._events.mark[:count]
+        made.since_ns = self._events.since_ns[:count]
         made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
         made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
         return made

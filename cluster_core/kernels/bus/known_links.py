@@ -195,8 +195,8 @@ class SeenMessages:
     def number_senders(self, numbers: dict[str, int]) -> None:
         """Number the senders as *numbers* does, which grows."""
         if self.sender_numbers is None:
-            found = [numbers.setdefault(name, len(numbers)) if name else -1 for name in self._names]
-            self.sender_numbers = np.array(found, np.int32)[self._senders]
+            indexes = [numbers.setdefault(name, len(numbers)) if name else -1 for name in self._names]
+            self.sender_numbers = np.array(indexes, np.int32)[self._senders]
 
 
 class Passing(NamedTuple):
@@ -254,9 +254,9 @@ class LinkTable:
         row = self._row_of.get(connection, -1)
         if row < 0:
             row = self._add(connection)
-        found: Any = self._links.rows[row]
-        found["opener"], found["acceptor"], found["opener_end"] = ends
-        found["sender"][side], found["pair"][side], found["has_passed"][side] = sender, pair, 0
+        link: Any = self._links.rows[row]
+        link["opener"], link["acceptor"], link["opener_end"] = ends
+        link["sender"][side], link["pair"][side], link["has_passed"][side] = sender, pair, 0
 
     def forget(self, connection: int) -> None:
         """A connection is not known any more."""
@@ -268,9 +268,9 @@ class LinkTable:
         """*connection*, or each, on which messages passed, and when both sides spoke last, 0 for never."""
         rows = range(self._count) if connection is None else [self._row_of.get(connection, -1)]
         for row in rows:
-            found: Any = self._links.rows[row]
-            if row >= 0 and found["has_passed"].any():
-                yield int(found["connection"]), *found["spoke_ns"].tolist()
+            link: Any = self._links.rows[row]
+            if row >= 0 and link["has_passed"].any():
+                yield int(link["connection"]), *link["spoke_ns"].tolist()
 
     def run(self, seen: SeenMessages, at: int, bounds: Bounds) -> Run:
         """Let messages pass from place *at* on."""
@@ -283,8 +283,8 @@ class LinkTable:
         links = rows[passed.link[:count]]
         ends = (links[end] for end in ("opener", "acceptor", "opener_end"))
         row, ts_ns, pair = passed.row[:count], passed.ts_ns[:count], passed.pair[:count]
-        said = seen.messages.view(np.ndarray)[["type", "totlen"]][row]
-        passing = Passing(row, ts_ns, pair, said["type"], said["totlen"], *ends)
+        header = seen.messages.view(np.ndarray)[["type", "totlen"]][row]
+        passing = Passing(row, ts_ns, pair, header["type"], header["totlen"], *ends)
         fresh = passed.fresh[: turns[FRESH]]
         pairs = rows["pair"][fresh >> 1, fresh & 1].tolist()
         connections = rows["connection"][fresh >> 1].tolist()

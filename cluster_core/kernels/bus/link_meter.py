@@ -97,7 +97,7 @@ class LinkMeter:
 
     def rows(self, end_ns: int) -> list[LinkRow]:
         """Return the sums of every pair, with silences up to *end_ns*; call it last."""
-        found = []
+        link_rows = []
         for (source, target), pair in sorted(self._pairs.items()):
             row = self._sums[pair].tolist()
             if not row[MESSAGES]:
@@ -107,7 +107,7 @@ class LinkMeter:
             by_type = {
                 name: sums for name, sums in sorted(zip(_NAMES, self._types[pair].tolist(), strict=True)) if sums[0]
             }
-            found.append(
+            link_rows.append(
                 LinkRow(
                     source,
                     target,
@@ -123,7 +123,7 @@ class LinkMeter:
                     self._silences.get(pair, []),
                 )
             )
-        return found
+        return link_rows
 
 
 @njit()

@@ -68,13 +68,13 @@ class Packets:
 
     def stretch(self, start: int, stop: int) -> Packets:
         """Some of them with their bytes, which must lie in their order."""
-        found = self.part(start, stop)
-        if not len(found):
+        packets = self.part(start, stop)
+        if not len(packets):
             return NO_PACKETS
-        records, last = found.records.copy(), found.records[-1]
+        records, last = packets.records.copy(), packets.records[-1]
         begin = int(records["at"][0])
         records["at"] -= begin
-        return replace(found, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
+        return replace(packets, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
 
     def packed(self, room: Room) -> bytes:
         """All of it, with the bytes of its own only, as compressed bytes."""

@@ -125,10 +125,10 @@ class OutcomeWatch:
     def shard_outcomes(self) -> tuple[ShardOutcome, ...]:
         """Return one outcome per shard that lost its master."""
         running = {host.name: host for host in self.left()}
-        found = []
+        outcomes = []
         for name in self.victims.values():
             replicas = [running[other] for other in self.shards.get(name, ()) if other in running]
-            found.append(
+            outcomes.append(
                 ShardOutcome(
                     name,
                     len(replicas),
@@ -138,7 +138,7 @@ class OutcomeWatch:
                     "" if name in self.won_us else self._hindrance(name, replicas),
                 )
             )
-        return tuple(found)
+        return tuple(outcomes)
 
     def _hindrance(self, name: str, replicas: list[Host]) -> str:
         if not replicas:

@@ -124,12 +124,12 @@ class Store:
 
     def since(self, offset: int) -> list[Write]:
         """Return the entries after *offset*, oldest first."""
-        found = []
+        writes = []
         for write in reversed(self.backlog):
             if write.offset <= offset:
                 break
-            found.append(write)
-        return found[::-1]
+            writes.append(write)
+        return writes[::-1]
 
     def copy_from(self, master: Store) -> None:
         """Take over the master's data and position (P7)."""

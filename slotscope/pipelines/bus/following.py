@@ -71,7 +71,7 @@ class Followed(NamedTuple):
     def line(self) -> str:
         """What is said of it."""
         outcome = self.outcome
-        doubts = sum(one.severity != Severity.NOTE for one in outcome.warnings)
+        doubts = sum(caveat.severity != Severity.NOTE for caveat in outcome.warnings)
         amiss = ((outcome.bad_records, "bad record"), (doubts, "warning"))
         problems = "".join(f", {plural(count, noun)}" for count, noun in amiss if count)
         return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.lines()[0]}{problems}"

@@ -102,18 +102,18 @@ def read_headers(run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> He
 
 def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Headers:
     """What headers came to, by the `NOTE` of new ones and the *states* of nodes that said nothing since."""
-    found = Headers([], {})
+    headers = Headers([], {})
     for batch in batches:
         for what, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if what == SPEECH:
-                found.spans.append(_speech(texts, numbers))
+                headers.spans.append(_speech(texts, numbers))
             else:
-                found.states[texts[0]] = state
+                headers.states[texts[0]] = state
     for node, state in states.of_node.items():
-        if node not in found.states:  # it said nothing since
-            found.spans.extend(_loaded(node, state).finish(basis.last_ns))
-            found.states[node] = state
-    return found
+        if node not in headers.states:  # it said nothing since
+            headers.spans.extend(_loaded(node, state).finish(basis.last_ns))
+            headers.states[node] = state
+    return headers
 
 
 def task_notes(facts: Mapping[str, Any], run: Run, states: HeaderStates) -> Iterator[pa.RecordBatch]:

@@ -304,8 +304,8 @@ class HistoryReplay:
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, is_settled)
         partitions = 2 * parallelism(spark)
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
-        found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(CAPTURED))
-        return found
+        frame: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(CAPTURED))
+        return frame
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -334,30 +334,34 @@ class HistoryReplay:
             return headers_of(chain.from_iterable(table.to_batches() for table in notes), basis, states)
         return read_headers(self._run, basis, states)
 
-    def _write(self, seen: pa.Table, found: Rows, facts: dict[str, Any], state: State | None, basis: Basis) -> Outcome:
+    def _write(
+        self, seen: pa.Table, replayed_rows: Rows, facts: dict[str, Any], state: State | None, basis: Basis
+    ) -> Outcome:
         """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
         run, request = self._run, self._request
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
-            tables.apply_changes(self._believed(found, facts, state), run)
+            tables.apply_changes(self._believed(replayed_rows, facts, state), run)
             derived = beside.submit(self._write_owners)
             gold = write_gold(run, basis, headers.result(), self._recent_since(state))
             derived.result()
         run.append(history.NODE_VIEWS, gold.views)  # after the tables derived from views: these name no slots
         check_figures(run, facts, state.messages if state is not None else 0, gold.steps)
-        tables.apply_change(Change(self._states.table(seen, found, gold.states, facts), history.REPLAY_STATE), run)
+        tables.apply_change(
+            Change(self._states.table(seen, replayed_rows, gold.states, facts), history.REPLAY_STATE), run
+        )
         caveats: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
             logged = unpacked(seen, captured.LOGS, history.LOG_EVENTS)
-            caveats = clock_warnings(logged, of_kind(found, replayed.EVENT))
+            caveats = clock_warnings(logged, of_kind(replayed_rows, replayed.EVENT))
         if len(gold.clusters) > 1:
             nodes = "; ".join(", ".join(node[:8] for node in cluster[:3]) for cluster in gold.clusters)
-            words = f"nodes of {len(gold.clusters)} clusters that never knew each other ({nodes}) under the name {run.cluster}"
+            problem = f"nodes of {len(gold.clusters)} clusters that never knew each other ({nodes}) under the name {run.cluster}"
             caveats.append(
                 Caveat(
                     Severity.WARNING,
                     Code.TWO_CLUSTERS,
-                    f"{words}: record each as its own --cluster, also after a rebuild",
+                    f"{problem}: record each as its own --cluster, also after a rebuild",
                 )
             )
         known = len(state.options["files"]) if state is not None else 0
@@ -395,7 +399,7 @@ class HistoryReplay:
         if self._inputs.recorded:
             yield Change(unpacked(seen, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
 
-    def _believed(self, found: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+    def _believed(self, replayed_rows: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
         """The tables of the machines; rows that *state* has not settled are replaced."""
         lasting = "TRUE" if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
         kinds = (
@@ -410,10 +414,10 @@ class HistoryReplay:
             if table is history.EVENTS and not facts["has_captures"]:
                 yield Change(self._run.query(LOGGED_EVENTS, history.LOG_EVENTS), table)
             else:
-                yield Change(self._beliefs(found, table, kind), table, lasting)
+                yield Change(self._beliefs(replayed_rows, table, kind), table, lasting)
 
-    def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
-        rows = of_kind(found, kind)
+    def _beliefs(self, replayed_rows: Rows, table: Table, kind: int) -> Any:
+        rows = of_kind(replayed_rows, kind)
         if table is history.EVENTS and isinstance(rows, pa.Table):
             bus = pa.array(["bus"] * len(rows), pa.string())
             rows = rows.set_column(rows.column_names.index("source"), "source", bus)

@@ -130,7 +130,7 @@ def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source
         values["server_run_id"] = values["server_run_id"] or ""
         sample = MetricSample(asked_ns, row["ts_ns"], row["observer"], **values)
         by_node.setdefault((row["observer"], Source.POLL), []).append(sample)
-    return {key: sorted(samples, key=lambda one: one.ts_ns) for key, samples in by_node.items()}
+    return {key: sorted(samples, key=lambda polled: polled.ts_ns) for key, samples in by_node.items()}
 
 
 OPEN_SLOT = "->-|-<-"

@@ -90,7 +90,7 @@ def past_views(
     rows, book = views_at(root, snapshot, [at_ns, other_ns])
     chosen = sorted(book) if observer in (None, EVERYBODY) else [find_observer(observer or "", book)]
     if diff is not None:
-        return [past_difference(rows, one, at_ns, other_ns, book) for one in chosen]
+        return [past_difference(rows, node, at_ns, other_ns, book) for node in chosen]
     pending, late = pending_at(root, snapshot, at_ns), late_answers(root, snapshot, at_ns)
-    views = [past_view(rows, one, at_ns, book, pending)._replace(answered_ns=late.get(one)) for one in chosen]
+    views = [past_view(rows, node, at_ns, book, pending)._replace(answered_ns=late.get(node)) for node in chosen]
     return agreed_views(views) if observer is None else list(views)

@@ -114,11 +114,11 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
     has_extensions = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
     keys = ((senders << 16 | kinds) << 16 | flags | has_extensions) << EXTENSION_TYPES | types
     for key in pa.array(keys[whole & (senders >= 0)]).unique().to_pylist():
-        node, mask, told = nodes[key >> 48], key & (1 << EXTENSION_TYPES) - 1, key >> EXTENSION_TYPES
+        node, mask, sign_bits = nodes[key >> 48], key & (1 << EXTENSION_TYPES) - 1, key >> EXTENSION_TYPES
         if node not in signs and len(signs) >= NODES_MAX:
             continue
         extensions = frozenset(number for number in range(EXTENSION_TYPES) if mask >> number & 1)
-        sign = Sign(told >> 16 & 0xFFFF, told & VERSION_FLAGS, EXT_DATA * (told & 1), extensions)
+        sign = Sign(sign_bits >> 16 & 0xFFFF, sign_bits & VERSION_FLAGS, EXT_DATA * (sign_bits & 1), extensions)
         signs.setdefault(node, ProfileSigns()).note_sign(sign)
 
 

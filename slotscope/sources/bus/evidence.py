@@ -290,7 +290,9 @@ class CaptureTask:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
         told = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
         before_ns = self._series.before_ns
-        for file in sorted(self._recorded, key=lambda one: (one.place.kind, one.from_ns, one.path)):
+        for file in sorted(
+            self._recorded, key=lambda input_file: (input_file.place.kind, input_file.from_ns, input_file.path)
+        ):
             kind = file.place.kind
             if kind not in FIELDS:
                 continue
@@ -312,23 +314,23 @@ class CaptureTask:
         return told
 
     def _tell(self) -> Iterator[pa.RecordBatch]:
-        told = self._told()
-        for error in told.bad:
+        evidence = self._told()
+        for error in evidence.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
-        self._log_notes = told.notes()
-        self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
-        if not self._dispatcher.tell(told.statements, told.homes):
+        self._log_notes = evidence.notes()
+        self._statements = (self._statements[0] + len(evidence.polls), self._statements[1] + len(evidence.logs))
+        if not self._dispatcher.tell(evidence.statements, evidence.homes):
             self._is_late = True
             return
-        for node, version in told.versions:
+        for node, version in evidence.versions:
             if node in self._signs or len(self._signs) < NODES_MAX:
                 self._signs.setdefault(node, ProfileSigns()).note_version(version)
-        if told.polls:
-            yield self._table(captured.POLLS, NODE_POLLS, told.polls)
-        if told.logs:
-            yield self._table(captured.LOGS, LOG_EVENTS, told.logs)
-        if told.metrics:
-            yield self._table(captured.METRICS, METRIC_SAMPLES, list(self._metrics.of(told.metrics)))
+        if evidence.polls:
+            yield self._table(captured.POLLS, NODE_POLLS, evidence.polls)
+        if evidence.logs:
+            yield self._table(captured.LOGS, LOG_EVENTS, evidence.logs)
+        if evidence.metrics:
+            yield self._table(captured.METRICS, METRIC_SAMPLES, list(self._metrics.of(evidence.metrics)))
 
     def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""

@@ -113,8 +113,8 @@ class MetricRows:
     def of(self, samples: Sequence[MetricSample]) -> Iterator[dict[str, Any]]:
         """Yield the rows of new *samples*, which are in order of server and time."""
         self.scrapes += len(samples)
-        self.first_ns = min(filter(None, (self.first_ns, *(one.ts_ns for one in samples))), default=0)
-        self.last_ns = max([self.last_ns, *(one.ts_ns for one in samples)])
+        self.first_ns = min(filter(None, (self.first_ns, *(polled.ts_ns for polled in samples))), default=0)
+        self.last_ns = max([self.last_ns, *(polled.ts_ns for polled in samples)])
         for sample in without_repeats(samples):
             self.fresh += 1
             row = {name: value for name, value in sample._asdict().items() if name != "ts_ns"}
@@ -122,36 +122,36 @@ class MetricRows:
             yield {"line": line, **times("ts", sample.ts_ns), **row}
 
 
-def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:
+def _guarded(rows: Any, evidence: Told, *, permissive: bool) -> Iterator[Any]:
     """The rows up to damage of the file itself."""
     try:
         yield from rows
     except DecodeError as error:
         if not permissive:
             raise
-        told.bad.append(error)
+        evidence.bad.append(error)
 
 
-def _add_poll(told: Told, path: str, poll: Poll) -> None:
-    ts_ns = poll.ts_ns - told.ahead_ns
+def _add_poll(evidence: Told, path: str, poll: Poll) -> None:
+    ts_ns = poll.ts_ns - evidence.ahead_ns
     own = next((node for node in poll.topology.nodes if node.id == poll.observer), None)
     for node in poll.topology.nodes:
         if node.ip and node.port:
-            told.homes[node.id] = Endpoint(node.ip, node.cport or node.port + BUS_PORT_OFFSET)
+            evidence.homes[node.id] = Endpoint(node.ip, node.cport or node.port + BUS_PORT_OFFSET)
     address = None
     if own is not None and own.port:
         address = Endpoint(own.ip, own.cport or own.port + BUS_PORT_OFFSET)
     version = poll.sample.version
-    if version and poll.observer and told.polled_versions.get(poll.observer) != version:
-        told.polled_versions[poll.observer] = version
-        told.versions.append((poll.observer, version))
-        said = f"{STARTED} {version}".encode("utf-8", "replace")
-        told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
+    if version and poll.observer and evidence.polled_versions.get(poll.observer) != version:
+        evidence.polled_versions[poll.observer] = version
+        evidence.versions.append((poll.observer, version))
+        statement = f"{STARTED} {version}".encode("utf-8", "replace")
+        evidence.statements.append(Statement(ts_ns, "log", poll.observer, address, statement))
     nodes = without_times(poll.text)
-    asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - told.ahead_ns, ts_ns)
+    asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - evidence.ahead_ns, ts_ns)
     answer = f"{asked_ns}\n{nodes}".encode("utf-8", "surrogatepass")
-    told.statements.append(Statement(ts_ns, "poll", poll.observer, address, answer))
-    told.polls.append(
+    evidence.statements.append(Statement(ts_ns, "poll", poll.observer, address, answer))
+    evidence.polls.append(
         {
             "source": path,
             "line": poll.line,
@@ -168,17 +168,17 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
     )
 
 
-def _add_line(told: Told, path: str, line: LogLine) -> None:
+def _add_line(evidence: Told, path: str, line: LogLine) -> None:
     row, owner = line.row, line.owner
-    seen_ns = row.ts_ns - told.ahead_ns
+    seen_ns = row.ts_ns - evidence.ahead_ns
     subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""
     if subject:
         address = Endpoint(owner.ip, owner.port + BUS_PORT_OFFSET) if owner.port else None
         ts_ns = seen_ns + LOG_RESOLUTION_NS
-        told.statements.append(Statement(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
+        evidence.statements.append(Statement(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
     if row.kind == STARTED and line.observer:
-        told.versions.append((line.observer, row.detail))
-    told.logs.append(
+        evidence.versions.append((line.observer, row.detail))
+    evidence.logs.append(
         {
             "source": path,
             "line": row.line,
@@ -272,12 +272,12 @@ class Unrecorded:
                 start_ns, end_ns, last = spans[-1]
                 seconds = sum(end - start for start, end, _ in spans) / 1e9
                 times_told = "once" if len(spans) == 1 else f"{len(spans)} times"
-                words = (
+                sentence = (
                     f"{series} could not record {kind} {times_told}, {seconds:.1f} s in all, last from"
                     f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}): what is told of"
                     " these times may be partial (bronze/unrecorded)"
                 )
-                caveats.append(Caveat.warning(Code.GAPS, words, series))
+                caveats.append(Caveat.warning(Code.GAPS, sentence, series))
         return caveats
 
 

@@ -73,7 +73,7 @@ def measure_clocks(
                 notes.append(_different_clock(captures[series][0], ahead_ns))
         if len(unmeasured) < count:
             continue
-        reference = next((one for one in unmeasured if len(samples[one].segments.ts_ns) >= COMMON_MIN), None)
+        reference = next((name for name in unmeasured if len(samples[name].segments.ts_ns) >= COMMON_MIN), None)
         if reference is None or (known_ns and not is_all):
             break
         if known_ns:
