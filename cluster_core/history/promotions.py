@@ -319,9 +319,9 @@ def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
         if line.kind == EventKind.BECAME_REPLICA and line.subject:
             return line.subject
         if line.kind == EventKind.MASTER_CONNECTING:
-            found = lines.node_at(line.detail)
-            if found and found != node:
-                return found
+            followed_master = lines.node_at(line.detail)
+            if followed_master and followed_master != node:
+                return followed_master
         if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.RESET_ORDERED) and line.ts_ns < ts_ns:
             return ""
     return ""

@@ -124,57 +124,57 @@ def state_changes(
         for sample in samples
         if sample.cluster_ok is not None
     ]
-    exact = sorted(logged, key=lambda one: one.max_ns)
+    exact = sorted(logged, key=lambda state: state.max_ns)
     starts = [
         StateChange(restart.earliest_ready_ns, restart.ready_ns or restart.start_ns, False, True)
         for restart in restarts
     ]
     ordered = sorted(
-        [*((one, 0) for one in exact), *((one, 1) for one in starts), *((one, 2) for one in seen)],
+        [*((state, 0) for state in exact), *((state, 1) for state in starts), *((state, 2) for state in seen)],
         key=lambda pair: (pair[0].max_ns, pair[1]),
     )
     merged: list[StateChange] = []
     is_up: bool | None = None
     since_ns = after_ns = first_ns
-    for at, (one, rank) in enumerate(ordered):
+    for at, (state, rank) in enumerate(ordered):
         if rank == 1:
             after, kind = next(((other, kind) for other, kind in ordered[at + 1 :] if kind != 1), (None, 0))
             if after is None or not (after.is_up or kind == 2):
                 continue
         elif rank == 2:
-            if one.is_up == is_up or (is_up is None and one.is_up):
-                is_up, since_ns, after_ns = one.is_up, max(since_ns, one.min_ns), max(after_ns, one.min_ns)
+            if state.is_up == is_up or (is_up is None and state.is_up):
+                is_up, since_ns, after_ns = state.is_up, max(since_ns, state.min_ns), max(after_ns, state.min_ns)
                 continue
-            if one.min_ns < since_ns and is_up is not None and one.max_ns - since_ns < CLOCK_NS:
-                if merged and merged[-1].min_ns < one.min_ns <= merged[-1].max_ns:
-                    merged[-1] = merged[-1]._replace(min_ns=one.min_ns)
+            if state.min_ns < since_ns and is_up is not None and state.max_ns - since_ns < CLOCK_NS:
+                if merged and merged[-1].min_ns < state.min_ns <= merged[-1].max_ns:
+                    merged[-1] = merged[-1]._replace(min_ns=state.min_ns)
                 continue  # requested before the last change
-            one = one._replace(min_ns=after_ns)
+            state = state._replace(min_ns=after_ns)
         elif (
             merged
-            and merged[-1].is_up == one.is_up == is_up
-            and merged[-1].min_ns - CLOCK_NS <= one.min_ns <= merged[-1].max_ns + CLOCK_NS
+            and merged[-1].is_up == state.is_up == is_up
+            and merged[-1].min_ns - CLOCK_NS <= state.min_ns <= merged[-1].max_ns + CLOCK_NS
         ):
-            merged[-1] = one = _narrowed(merged[-1], one)
-            since_ns = max(since_ns, one.max_ns)
-            after_ns = _earliest_after(one, since_ns)
+            merged[-1] = state = _narrowed(merged[-1], state)
+            since_ns = max(since_ns, state.max_ns)
+            after_ns = _earliest_after(state, since_ns)
             continue
-        elif one.min_ns < after_ns < one.max_ns:
-            one = one._replace(min_ns=after_ns)
-        merged.append(one)
-        is_up, since_ns = one.is_up, max(since_ns, one.min_ns if rank else one.max_ns)
-        after_ns = _earliest_after(one, since_ns)
+        elif state.min_ns < after_ns < state.max_ns:
+            state = state._replace(min_ns=after_ns)
+        merged.append(state)
+        is_up, since_ns = state.is_up, max(since_ns, state.min_ns if rank else state.max_ns)
+        after_ns = _earliest_after(state, since_ns)
     return merged
 
 
-def _earliest_after(one: StateChange, since_ns: int) -> int:
+def _earliest_after(transition: StateChange, since_ns: int) -> int:
     """The earliest time of the change after *one*: a header may have been built a tick before it was sent."""
-    return since_ns if one.min_ns == one.max_ns else max(one.min_ns, since_ns - TICK_NS)
+    return since_ns if transition.min_ns == transition.max_ns else max(transition.min_ns, since_ns - TICK_NS)
 
 
-def _narrowed(one: StateChange, logged: StateChange) -> StateChange:
+def _narrowed(transition: StateChange, logged: StateChange) -> StateChange:
     """Narrow a change by a second source; *logged* wins a contradiction."""
-    low, high = max(one.min_ns, logged.min_ns), min(one.max_ns, logged.max_ns)
+    low, high = max(transition.min_ns, logged.min_ns), min(transition.max_ns, logged.max_ns)
     return logged._replace(min_ns=low, max_ns=high) if low <= high else logged
 
 

@@ -60,12 +60,12 @@ class CommandTable:
         if not command:
             return None
         name = command[0].decode("latin-1").lower()
-        found = self.commands.get(name)
-        if found is None or "|" in name:
+        info = self.commands.get(name)
+        if info is None or "|" in name:
             return None
         if len(command) > 1:
-            return self.commands.get(f"{name}|{command[1].decode('latin-1').lower()}", found)
-        return found
+            return self.commands.get(f"{name}|{command[1].decode('latin-1').lower()}", info)
+        return info
 
 
 @cache
@@ -101,13 +101,13 @@ def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...
     by_hand = _BY_HAND.get(info.name)
     if by_hand is not None and any(_is_unsure(spec) for spec in info.key_specs):
         return by_hand(command)
-    found: list[int] = []
+    places: list[int] = []
     for spec in info.key_specs:
         positions = _positions(command, spec)
         if positions is None:
             return ()
-        found += positions
-    return tuple(found)
+        places += positions
+    return tuple(places)
 
 
 def _is_unsure(spec: KeySpec) -> bool:
@@ -119,24 +119,24 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
     first = _begin(command, spec.begin)
     if first == 0:
         return range(0)
-    words = len(command)
-    if first < 0 or first >= words:
+    length = len(command)
+    if first < 0 or first >= length:
         return None
     kind, *numbers = spec.find
     if kind == "range":
         last, step, limit = (int(number) for number in numbers)
-        share = words if limit <= 1 else first + (words - first) // limit
+        share = length if limit <= 1 else first + (length - first) // limit
         end = first + last if last >= 0 else share + last
     elif kind == "keynum":
         at, skip, step = (int(number) for number in numbers)
-        count = _number(command[first + at]) if first + at < words else None
+        count = _number(command[first + at]) if first + at < length else None
         if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # MSETEX: no `atoi`
             return None
         first += skip
         end = first + (count - 1) * step
     else:
         return None
-    return range(first, end + 1, step) if first <= end < words and step > 0 else None
+    return range(first, end + 1, step) if first <= end < length and step > 0 else None
 
 
 def _begin(command: Sequence[bytes], begin: tuple[str | int, ...]) -> int:

@@ -256,7 +256,11 @@ def route(
     if info.name == "exec":
         if client.queued is None:
             return SERVE
-        batch = [(arguments, found) for arguments in client.queued if (found := table.find(arguments)) is not None]
+        batch = [
+            (arguments, command_info)
+            for arguments in client.queued
+            if (command_info := table.find(arguments)) is not None
+        ]
     else:
         batch = [(tuple(command), info)]
     asked = _asked(view, batch, info, client, script_writes)

@@ -59,11 +59,11 @@ def read_info(text: str) -> InfoReport:
 
 def _replica(value: str) -> list[tuple[str, int]]:
     """Parse ``ip=1.2.3.4,port=6379,…`` or, of old servers, ``1.2.3.4,6379,online``."""
-    words = value.split(",")
+    parts = value.split(",")
     if "ip=" in value:
-        fields = dict(word.partition("=")[::2] for word in words)
+        fields = dict(word.partition("=")[::2] for word in parts)
         return [(fields["ip"], leading_number(fields["port"]))] if {"ip", "port"} <= fields.keys() else []
-    return [(words[0], leading_number(words[1]))] if len(words) > 2 else []
+    return [(parts[0], leading_number(parts[1]))] if len(parts) > 2 else []
 
 
 def _bounded(value: str) -> int:

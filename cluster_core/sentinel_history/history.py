@@ -188,8 +188,10 @@ class _Fold:
     def _vote(self, event: Told) -> None:
         """Apply ``RUNID EPOCH``, its own vote for the master that is down, or ``NAME RUNID EPOCH``, another's on request."""
         *voter, leader, epoch = event.text.split(" ") if event.text.count(" ") in (1, 2) else ("", "")
-        name = next((name for name, one in self.masters.items() if one.flags & Flag.O_DOWN), None)
-        name = name or next((name for name, one in self.masters.items() if one.state is not FailoverState.NONE), None)
+        name = next((name for name, watched in self.masters.items() if watched.flags & Flag.O_DOWN), None)
+        name = name or next(
+            (name for name, watched in self.masters.items() if watched.state is not FailoverState.NONE), None
+        )
         name = name or next(iter(self.masters), "")
         if not name or not leader:
             return
@@ -211,46 +213,46 @@ class _Fold:
             )
         )
 
-    def _change(self, one: Master, channel: str, announcement: Announcement) -> None:
+    def _change(self, watched: Master, channel: str, announcement: Announcement) -> None:
         """Apply an event on a master, or on its replica during a failover."""
         if announcement.role == "master":
-            if channel in CURRENT and one.address != announcement.address:
-                one.move(announcement.address)  # its switch was not logged
+            if channel in CURRENT and watched.address != announcement.address:
+                watched.move(announcement.address)  # its switch was not logged
             if announcement.rest.startswith("quorum "):
-                one.quorum = leading_number(announcement.rest[7:])
+                watched.quorum = leading_number(announcement.rest[7:])
         if channel in STATES and announcement.role != "sentinel":
-            if channel != "+failover-end" or one.flags & Flag.FAILOVER_IN_PROGRESS:
-                one.state = STATES[channel]
+            if channel != "+failover-end" or watched.flags & Flag.FAILOVER_IN_PROGRESS:
+                watched.state = STATES[channel]
         elif channel == "+promoted-slave":
-            one.promoted = announcement.address
-            one.config_epoch = max(one.config_epoch, one.failover_epoch)
+            watched.promoted = announcement.address
+            watched.config_epoch = max(watched.config_epoch, watched.failover_epoch)
         elif announcement.role == "master":
-            self._change_master(one, channel, announcement)
+            self._change_master(watched, channel, announcement)
 
-    def _change_master(self, one: Master, channel: str, announcement: Announcement) -> None:
+    def _change_master(self, watched: Master, channel: str, announcement: Announcement) -> None:
         match channel:
             case "+sdown":
-                one.flags |= Flag.S_DOWN
+                watched.flags |= Flag.S_DOWN
             case "-sdown":
-                one.flags &= ~Flag.S_DOWN
+                watched.flags &= ~Flag.S_DOWN
             case "+odown":
-                one.flags |= Flag.O_DOWN
+                watched.flags |= Flag.O_DOWN
                 quorum = leading_number(announcement.rest.rpartition("/")[2])  # ``#quorum 2/2``: agreeing, required
-                one.quorum = quorum if quorum > 0 else one.quorum
+                watched.quorum = quorum if quorum > 0 else watched.quorum
             case "-odown":
-                one.flags &= ~Flag.O_DOWN
+                watched.flags &= ~Flag.O_DOWN
             case "+try-failover":  # without O_DOWN it was ordered (S10, S12)
-                if not one.flags & Flag.O_DOWN:
-                    one.flags |= Flag.FORCE_FAILOVER | (Flag.S_DOWN if self.version >= ORDERS_FROM_DOWN else 0)
-                one.flags |= Flag.FAILOVER_IN_PROGRESS
-                one.failover_epoch, one.state = self.epoch, FailoverState.WAIT_START
+                if not watched.flags & Flag.O_DOWN:
+                    watched.flags |= Flag.FORCE_FAILOVER | (Flag.S_DOWN if self.version >= ORDERS_FROM_DOWN else 0)
+                watched.flags |= Flag.FAILOVER_IN_PROGRESS
+                watched.failover_epoch, watched.state = self.epoch, FailoverState.WAIT_START
             case "+reset-master":
-                one.begin_again()
+                watched.begin_again()
             case "+set" if announcement.rest.startswith("quorum "):
-                one.quorum = leading_number(announcement.rest[7:]) or one.quorum
+                watched.quorum = leading_number(announcement.rest[7:]) or watched.quorum
             case _ if channel.startswith("-failover-abort-"):
-                one.flags &= ~(Flag.FAILOVER_IN_PROGRESS | ORDERED)
-                one.state = FailoverState.NONE
+                watched.flags &= ~(Flag.FAILOVER_IN_PROGRESS | ORDERED)
+                watched.state = FailoverState.NONE
 
     # -- polls ---------------------------------------------------------------------------------------------------------
 

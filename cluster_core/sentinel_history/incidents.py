@@ -276,7 +276,7 @@ class Switch:
 
 def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
     """Return all incidents in time order."""
-    found = []
+    incidents = []
     for name in sorted({row.master for row in history.views}):
         views = [row for row in history.views if row.master == name]
         troubles, switches = find_troubles(views), find_switches(views)
@@ -288,12 +288,12 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
             if trouble is not None:
                 taken.add(id(trouble))
             following = next((ns for ns in starts if ns > switch.last_ns), history.last_ns + 1)
-            found.append(_failover(history, switch, trouble, following))
+            incidents.append(_failover(history, switch, trouble, following))
         for trouble in troubles:
             if id(trouble) not in taken:
-                found.append(_failure(history, trouble))
-    found += _tilts(history)
-    return sorted(found, key=lambda incident: (incident.started_ns, incident.kind, incident.subject))
+                incidents.append(_failure(history, trouble))
+    incidents += _tilts(history)
+    return sorted(incidents, key=lambda incident: (incident.started_ns, incident.kind, incident.subject))
 
 
 def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:

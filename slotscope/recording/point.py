@@ -166,10 +166,10 @@ class Point:
         os.close(self._lock)
 
 
-def checked_name(words: str, option: str) -> str:
+def checked_name(text: str, option: str) -> str:
     """A name that can be a folder; raises InputError for another."""
-    if not NAME.fullmatch(words):
+    if not NAME.fullmatch(text):
         raise InputError(
-            f"{option} {words!r}: letters, digits, dots, dashes and underlines, no dot or dash first, at most 100"
+            f"{option} {text!r}: letters, digits, dots, dashes and underlines, no dot or dash first, at most 100"
         )
-    return words
+    return text

@@ -125,7 +125,9 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
     steps = [row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names))]
     kinds = ((incident_rows, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
     changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
-    finding_rows = [finding_row(0, one) for one in findings if one.last_ns is None or one.last_ns >= since_ns]
+    finding_rows = [
+        finding_row(0, finding) for finding in findings if finding.last_ns is None or finding.last_ns >= since_ns
+    ]
     rows = rows_table(finding_rows, FindingRow, FINDINGS).to_pylist()
     first_ns = {_about(row): row["first_ns"] or 0 for row in rows}
     before = _stored(run, FINDINGS, f"last_ns < {since_ns}", *FINDINGS.unlabelled.names)

@@ -161,8 +161,8 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         coded = column.combine_chunks()
         values = coded.dictionary.to_pylist()
         return [values[code] for code in coded.indices.to_numpy().tolist()]
-    found: list[Any] = column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()
-    return found
+    items: list[Any] = column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()
+    return items
 
 
 def _evidence(

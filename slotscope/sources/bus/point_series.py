@@ -168,15 +168,15 @@ class Turns:
 
 def _joined(spans: Iterable[tuple[int, int]], least_ns: int) -> list[tuple[int, int]]:
     """*spans* in order, those without a pause as one; of those that end before *least_ns* at most the last."""
-    found: list[tuple[int, int]] = []
+    spans_joined: list[tuple[int, int]] = []
     for start_ns, end_ns in sorted(spans):
-        if found and start_ns <= found[-1][1] + SPLICE_NS:
-            found[-1] = found[-1][0], max(found[-1][1], end_ns)
-        elif found and found[-1][1] < least_ns:
-            found[-1] = start_ns, end_ns
+        if spans_joined and start_ns <= spans_joined[-1][1] + SPLICE_NS:
+            spans_joined[-1] = spans_joined[-1][0], max(spans_joined[-1][1], end_ns)
+        elif spans_joined and spans_joined[-1][1] < least_ns:
+            spans_joined[-1] = start_ns, end_ns
         else:
-            found.append((start_ns, end_ns))
-    return found
+            spans_joined.append((start_ns, end_ns))
+    return spans_joined
 
 
 class _Stream:
