@@ -9,7 +9,7 @@ from cluster_core.errors import ProtocolError
 from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed
-from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MEET, MIGRATE_TO, MYSELF, REPLICA
+from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MEET, MIGRATE_TO, MYSELF, PFAIL, REPLICA
 from cluster_core.gossip.handshake import forget, reset, start_handshake
 from cluster_core.gossip.view import Peer
 from cluster_core.node.candidacy import reset_election
@@ -105,9 +105,16 @@ def _nodes(state: NodeState) -> Any:
 def _info(state: NodeState) -> Any:
     """CLUSTER INFO (R130)."""
     view = state.view
+    peers = view.nodes.values()
+    failed = sum(peer.slots.bit_count() for peer in peers if peer.flags & FAIL)
+    doubted = sum(peer.slots.bit_count() for peer in peers if peer.flags & PFAIL and not peer.flags & FAIL)
+    assigned = view.assigned().bit_count()
     fields = {
         "cluster_state": "ok" if view.ok else "fail",
-        "cluster_slots_assigned": view.assigned().bit_count(),
+        "cluster_slots_assigned": assigned,
+        "cluster_slots_ok": assigned - failed - doubted,
+        "cluster_slots_pfail": doubted,
+        "cluster_slots_fail": failed,
         "cluster_known_nodes": len(view.nodes),
         "cluster_size": view.size_shown,
         "cluster_current_epoch": view.current_epoch,

@@ -21,7 +21,6 @@ from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.runs import RUNS
-from slotscope.pipelines.bus import derived
 from slotscope.pipelines.bus import history as history_pipeline
 from slotscope.pipelines.bus.findings import check_figures
 from slotscope.pipelines.bus.inputs import check_request
@@ -87,7 +86,6 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
     monkeypatch.setattr(history_pipeline, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(history_pipeline, "HELD_ROWS_MAX", 1000)
     monkeypatch.setattr(history_pipeline.tables, "HELD_ROWS_MAX", 1000)
-    monkeypatch.setattr(derived, "FEW_VIEWS", 0)
 
     run(spark, tmp_path / "root", pcap=(str(CAPTURE),), node_timeout_ms=1000, cluster=cluster)
 

@@ -333,7 +333,7 @@ def test_metrics_that_come_in_files_give_the_rows_of_one_answer_of_the_whole_tim
     assert [row["line"] for row in second.metrics] == [5, 6, 7, 8]
     assert (second.facts["first_ns"], second.facts["last_ns"]) == (1_800_000_000 * SECOND, 1_800_000_050_250_000_000)
     promoted = next(row for row in second.metrics if row["address"] == "10.0.0.2:7000")
-    assert (promoted["role"], promoted["from_ns"]) == ("master", 1_800_000_020_250_000_000)
+    assert (promoted["role"], promoted["ts_ns"]) == ("master", 1_800_000_030_250_000_000)
     assert second.facts["left_out"] == []
 
 

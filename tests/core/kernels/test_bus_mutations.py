@@ -84,7 +84,7 @@ def decode(file: bytes) -> tuple[int, int, int, list[Row]]:
     """
     decoder = BusDecoder()
     nodes, texts, addresses = TextTable(), TextTable(), TextTable(address_of)
-    columns, lacking, messages = 0, 0, 0
+    captured, lacking, messages = 0, 0, 0
     rows: list[Row] = []
     for batch in [*decoded(decoder, [file]), decoder.finish()]:
         names = nodes.read(batch.nodes), texts.read(batch.texts)
@@ -96,12 +96,12 @@ def decode(file: bytes) -> tuple[int, int, int, list[Row]]:
         columns |= gossip_columns(batch, first_id=0, nodes=names[0], texts=names[1])
         for column in columns.values():
             column.validate(full=True)
-        columns += int(batch.messages.captured.sum())
+        captured += int(batch.messages.captured.sum())
         lacking += int((batch.messages.totlen - batch.messages.captured).sum())
-        columns += sum(row.count for row in batch.rows if isinstance(row, CapturedUnknown))
+        captured += sum(row.count for row in batch.rows if isinstance(row, CapturedUnknown))
         messages += len(batch)
         rows += batch.rows
-    return columns + decoder.repeated_bytes, lacking, messages, rows
+    return captured + decoder.repeated_bytes, lacking, messages, rows
 
 
 def expected(file: bytes) -> tuple[int, int, int, int]:
@@ -124,10 +124,10 @@ def expected(file: bytes) -> tuple[int, int, int, int]:
 def check(file: bytes) -> int:
     """Decode within the bounds, account for every byte, return the number of messages."""
     with cpu_bound():
-        columns, lacking, messages, rows = decode(file)
+        captured, lacking, messages, rows = decode(file)
     payload, cut, skipped, lost = expected(file)
-    assert columns <= payload + cut  # what came again may have been cut
-    assert payload <= columns + lacking  # behind a hole in it, a message has bytes that only count as lacking
+    assert captured <= payload + cut  # what came again may have been cut
+    assert payload <= captured + lacking  # behind a hole in it, a message has bytes that only count as lacking
     assert sum(row.captured_bytes for row in rows if isinstance(row, SkippedPackets)) == skipped
     assert sum(row.skipped_bytes or 0 for row in rows if isinstance(row, CaptureProblem)) == lost
     return messages

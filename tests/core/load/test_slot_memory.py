@@ -22,10 +22,10 @@ TAGS = [b"{%d}" % number for number in range(50)]
 
 
 def keys_by_slot(keys):
-    keys = {}
+    counts = {}
     for key in keys:
-        keys[key_slot(key)] = keys.get(key_slot(key), 0) + 1
-    return keys
+        counts[key_slot(key)] = counts.get(key_slot(key), 0) + 1
+    return counts
 
 
 def drawn(sizes, count, seed=1):
@@ -53,7 +53,7 @@ def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
     chance = random.Random(3)
     alike = {tag + b"%d" % n: chance.randrange(50, 150) for tag in TAGS for n in range(100)}
     apart = {key: size * 10 if key.startswith(TAGS[0]) else size for key, size in alike.items()}
-    alike, other = key_slot(TAGS[0]), key_slot(TAGS[1])
+    first, other = key_slot(TAGS[0]), key_slot(TAGS[1])
 
     for sizes in (alike, apart):
         estimate = estimate_slot_memory([Part("a", "a", 5000, drawn(sizes, 1000))], keys_by_slot(sizes))
@@ -61,7 +61,7 @@ def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
             slot: sum(size for key, size in sizes.items() if key_slot(key) == slot) for slot in keys_by_slot(sizes)
         }
         assert abs(estimate.total / sum(sizes.values()) - 1) <= 1.5 * estimate.error
-        assert abs(estimate.bytes_by_slot[alike] / truth[alike] - 1) < 0.15
+        assert abs(estimate.bytes_by_slot[first] / truth[first] - 1) < 0.15
         assert abs(estimate.bytes_by_slot[other] / truth[other] - 1) < 0.15
 
 

@@ -201,12 +201,12 @@ def test_mutations_never_pass_unnoticed(count):
 def test_ranges_add_up_to_the_file():
     whole, skimmer, _ = skim_all(FILE)
     for cut in (whole[10][11], whole[-1][11]):
-        first, whole, _ = skim_all(FILE, [100], end=cut)
-        second, two, error = skim_all(FILE, [100], start=cut, head=whole.head)
+        first, part, _ = skim_all(FILE, [100], end=cut)
+        second, two, error = skim_all(FILE, [100], start=cut, head=part.head)
 
         assert error is None
         assert first + second == whole
-        assert rdb_skim_crc(whole, two, cut) == skimmer.stored_crc
+        assert rdb_skim_crc(part, two, cut) == skimmer.stored_crc
 
 
 def rdb_skim_crc(skimmer: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:

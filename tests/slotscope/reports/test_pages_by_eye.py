@@ -76,7 +76,7 @@ def fleet() -> FleetReport:
         now_ms,
         [
             ClusterState(
-                cluster="orders", snapshot=keyspace_report().snapshot_id, is_partial=True, doubts=3, skew=2.34, skew_by="of memory",
+                cluster="orders", snapshot=keyspace_report().snapshot_id, is_partial=True, skew=2.34, skew_by="of memory",
                 history="orders", recorded_until_ms=now_ms - 40_000, incidents=12, open_incidents=2,
                 open_summary="10.0.0.3:6379 was held for failed by 38 of 40 masters; no replica was elected", failed=(failed,), **known,
             ),

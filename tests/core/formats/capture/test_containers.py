@@ -59,9 +59,9 @@ def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
     whole = [packet for packet in read(file) if isinstance(packet, Packet)]
     assert whole
     for end in range(len(file)):
-        packets = read(file[:end])
-        packets = [packet for packet in packets if isinstance(packet, Packet)]
-        problems = [packet for packet in packets if isinstance(packet, CaptureProblem)]
+        items = read(file[:end])
+        packets = [item for item in items if isinstance(item, Packet)]
+        problems = [item for item in items if isinstance(item, CaptureProblem)]
         assert packets == whole[: len(packets)]
         assert len(problems) <= 1
         if problems and problems[0].skipped_bytes:
