@@ -95,13 +95,6 @@ COMMANDS = {
         "slotscope plan audit --cluster 10.0.0.5:6379",
         ("plan", "cluster", "seconds", "user", "tls", "json"),
     ),
-    "plan split": Command(
-        PLAN,
-        "jobs.split_rdb:command",
-        "Cut dumps into one file per planned master",
-        "slotscope plan split --rdb 'dumps/*.rdb' --out parts --plan latest",
-        ("rdb", "out", "plan", "topology"),
-    ),
     "history": Command(
         HISTORY,
         "jobs.history:command",
@@ -209,7 +202,7 @@ COMMANDS = {
 }
 """Each subcommand by its words, in the order of its help.  A new job is one entry here."""
 FAMILIES = {
-    "plan": "Make, check, execute, audit and split plans of slot moves",
+    "plan": "Make, check, execute and audit plans of slot moves",
     "tables": "List and remove snapshots, maintain and migrate the tables",
     "lab": "Explain failovers by Sentinel",
 }

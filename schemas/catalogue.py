@@ -32,7 +32,6 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     ),
     "execute-plan": (rebalance.PLAN_STEPS,),
     "audit-plan": (rebalance.PLAN_AUDITS,),
-    "split-rdb": (bronze.BAD_RECORDS,),
     "history": (
         history.REPLAYS, incidents.INCIDENTS, incidents.INCIDENT_STEPS, incidents.FINDINGS, history.NODE_VIEWS, history.SLOT_OWNERS, history.VOTES, history.FAILURE_REPORTS, history.EPOCHS, history.EVENTS, history.LINKS,
         history.GAPS, history.DISAGREEMENTS, history.BUS_MESSAGES, history.SLOT_BITMAPS, history.LOG_EVENTS, history.NODE_POLLS, history.METRIC_SAMPLES, history.LATE_FILES, history.UNRECORDED, history.REPLAY_STATE,

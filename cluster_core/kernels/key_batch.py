@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,31 +198,3 @@ def key_columns(batch: KeyBatch) -> list[pa.Array]:
         known(batch.offset, pa.int64()),
         *memory_columns(batch.memory_bytes, batch.estimate, len(batch)),
     ]
-
-
-class KeyRuns(NamedTuple):
-    """Runs as columns, one entry a run: bytes *start* to *end* of the file are whole keys of database *db*, all for *part*."""
-
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    part: NDArray[np.int64]
-    db: NDArray[np.int32]
-
-    def spans(self, span_bytes: int) -> Iterator[KeyRuns]:
-        """Yield the runs in groups that lie within *span_bytes* of the file each; a run that is longer is alone."""
-        first = 0
-        while first < len(self.start):
-            within = int(np.searchsorted(self.end, self.start[first] + span_bytes, side="right"))
-            last = max(within, first + 1)
-            cut = slice(first, last)
-            yield KeyRuns(self.start[cut], self.end[cut], self.part[cut], self.db[cut])
-            first = last
-
-
-def key_runs(batch: KeyBatch, parts: NDArray[np.int64]) -> KeyRuns:
-    """Return the runs of *batch*; *parts* holds the part of each key."""
-    starts, ends = batch.offset, batch.offset + batch.serialized_bytes
-    breaks = (parts[1:] != parts[:-1]) | (starts[1:] != ends[:-1]) | (batch.db[1:] != batch.db[:-1])
-    first = np.concatenate(([0], np.flatnonzero(breaks) + 1)).astype(np.int64)[: len(batch)]
-    last = np.concatenate((first[1:] - 1, [len(batch) - 1])).astype(np.int64)[: len(first)]
-    return KeyRuns(starts[first], ends[last], parts[first], batch.db[first])

@@ -26,7 +26,6 @@ from cluster_core.rdb.grammar import (
     DIALECT_VALKEY,
     VERSIONS,
 )
-from cluster_core.rdb.head import RdbHead
 
 TAIL_BYTES: Final = 10
 """RDB version and CRC64."""
@@ -47,11 +46,6 @@ class Target(NamedTuple):
     def magic(self) -> bytes:
         """The first nine bytes."""
         return self.dialect.encode() + b"%0*d" % (9 - len(self.dialect), self.version)
-
-
-def target_like(head: RdbHead) -> Target:
-    """Return the target of a copy of the file that *head* begins."""
-    return Target(head.dialect, head.version)
 
 
 def length_bytes(value: int) -> bytes:
@@ -147,10 +141,6 @@ class RdbWriter:
         """Return *data* as it is: whole records of a file of the same dialect, of the target's version or an older one."""
         if self._db is None:
             raise ProtocolError("a key needs a database")
-        return self._add(data)
-
-    def raw_preamble(self, data: bytes) -> bytes:
-        """Return *data* as it is: whole records that are no keys, such as a function or what modules keep beside keys."""
         return self._add(data)
 
     def end(self) -> bytes:

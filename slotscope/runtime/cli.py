@@ -90,7 +90,6 @@ FORMER_COMMANDS = {
     "rebalance-plan": "plan make",
     "sentinel-replay": "lab sentinel-replay",
     "snapshots": "tables snapshots",
-    "split-rdb": "plan split",
 }
 """Former names of commands and their present ones; they still work, and a terminal shows the present one."""
 

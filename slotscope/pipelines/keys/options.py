@@ -1,4 +1,4 @@
-"""Options of the commands that read keys: key-slots, advise, export and plan split."""
+"""Options of the commands that read keys: key-slots, advise and export."""
 
 from __future__ import annotations
 
@@ -112,15 +112,3 @@ class ExportOptions(TableOptions):
     def permissive(self) -> bool:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
-
-
-@options
-class SplitOptions(TableOptions):
-    """Options of `plan split`: --plan or --topology, by default the latest plan."""
-
-    rdb: Rdb
-    out: str
-    """Folder of the parts"""
-    plan: str | None = None
-    """Id of the plan, a unique prefix of it, or latest. Default: the latest"""
-    topology: Topology = None

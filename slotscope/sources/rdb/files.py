@@ -6,7 +6,7 @@ A unit is a file, or a range of one between two keys; ranges decode alone, in pa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +17,7 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.model import MemorySettings
 from cluster_core.rdb.crc64 import combine_crc64, crc64
 from cluster_core.rdb.head import RdbHead, SplitError
-from cluster_core.rdb.skim import RdbSkimmer, RecordBounds, RecordSkimmer
+from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_splits
 from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
@@ -173,7 +173,6 @@ class RdbUnitReader:
         head = None
         if unit.start:
             head, self.facts = read_facts(unit.path)
-        self._check_crc = check_crc
         self._check_parts = check_crc and unit.parts > 1 and unit.end is None
         self.skimmer = RdbSkimmer(
             unit.path,
@@ -192,18 +191,13 @@ class RdbUnitReader:
 
     def __iter__(self) -> Iterator[KeyBatch]:
         try:
-            yield from self._decoded(self._skimmed)
+            yield from self._decoded()
         except DecodeError as error:
             if self.unit.parts == 1:
                 raise
             raise SplitError(error.reason, offset=error.offset, source=error.source) from error
 
-    def records(self) -> Iterator[KeyBatch | RecordBounds]:
-        """Iterate over keys and the bounds of all other records of a whole file, in its order."""
-        self.skimmer = skimmer = RecordSkimmer(self.unit.path, check_crc=self._check_crc)
-        yield from self._decoded(skimmer.parts)
-
-    def _decoded(self, take: Callable[[], Iterator[T]]) -> Iterator[T]:
+    def _decoded(self) -> Iterator[KeyBatch]:
         skimmer = self.skimmer
         stream = self._open()
         try:
@@ -213,7 +207,7 @@ class RdbUnitReader:
                     self._passed(stream.skip(ahead))
                     skimmer.skipped(ahead)
                 skimmer.filled(self._feed(stream))
-                yield from take()
+                yield from self._skimmed()
             while self.unit.end is None and self._feed(stream):
                 self.trailing_bytes += self._fed
         except TruncatedError as error:
