@@ -86,7 +86,7 @@ class LogSeen(NamedTuple):
 Evidence = MessageSeen | LinkSeen | NodePoll | LogSeen
 
 
-def poll_of(ts_ns: int, topology: Topology, asked_ns: int = 0) -> NodePoll:
+def poll_of(ts_ns: int, topology: Topology) -> NodePoll:
     """Convert CLUSTER NODES (R128) to evidence; *ts_ns* is when the reply was complete."""
     return NodePoll(
         ts_ns,
@@ -104,7 +104,7 @@ def poll_of(ts_ns: int, topology: Topology, asked_ns: int = 0) -> NodePoll:
             )
             for node in topology.nodes
         ),
-        asked_ns or ts_ns,
+        ts_ns,
     )
 
 

@@ -36,10 +36,6 @@ class Lineage:
         self.replid, self.offset = replid, offset
         self.replid2, self.second_offset = UNKNOWN_ID, NO_OFFSET
 
-    def renew(self, replid: str) -> None:
-        """Take a new id without a second one after the backlog was recreated (P8)."""
-        self.replace(replid, self.offset)
-
     def knows(self, replid: str, offset: int) -> bool:
         """Return whether the byte *offset* of *replid* is in our history: the first two conditions of P3."""
         if replid == UNKNOWN_ID:

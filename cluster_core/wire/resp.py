@@ -30,14 +30,6 @@ class RespError:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
-    """A string with its format of three characters, such as ``txt``."""
-
-    form: str
-    data: bytes
-
-
 def read_info(text: bytes) -> dict[str, str]:
     """Return the fields of an INFO reply; other lines are skipped."""
     fields = {}

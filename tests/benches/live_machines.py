@@ -22,10 +22,10 @@ from cluster_core.sentinel import events as sentinel_events
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.state import SentinelSettings, Watched
 from cluster_core.wire.bus import decode_message, drop_reason, encode_message
-from cluster_core.wire.resp import RespError, Verbatim
+from cluster_core.wire.resp import RespError
 from tests.benches.clusters import Cluster
 from tests.benches.node_commands import order
-from tests.benches.resp import RespParser, encode_value
+from tests.benches.resp import RespParser, Verbatim, encode_value
 from tests.benches.servers import Server, free_port, wait_for
 
 HOST = "127.0.0.1"

@@ -37,7 +37,8 @@ from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
 from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import write_nodes
 from cluster_core.wire.bus import TYPE_NAMES, MessageType
-from cluster_core.wire.resp import RespError, Verbatim
+from cluster_core.wire.resp import RespError
+from tests.benches.resp import Verbatim
 
 OK: Final = "OK"
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from cluster_core.errors import TruncatedError
-from cluster_core.wire.resp import RespError, Verbatim, read_value
+from cluster_core.wire.resp import RespError, read_value
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A string with its format of three characters, such as ``txt``."""
+
+    form: str
+    data: bytes
 
 
 class RespParser:

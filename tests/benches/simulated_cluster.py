@@ -37,7 +37,8 @@ from cluster_core.sim.layouts import Place
 from cluster_core.sim.stage import Stage
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.wire.resp import RespError, Verbatim
+from cluster_core.wire.resp import RespError
+from tests.benches.resp import Verbatim
 from tests.benches.simulated_servers import FAILED, Job, Servers
 
 FIRST_PORT: Final = 7000

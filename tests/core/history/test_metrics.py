@@ -22,11 +22,11 @@ def test_a_promotion_is_found_from_metrics_alone_within_bounds_that_hold_the_tru
     reader = MetricReader()
     reader.feed(gzip.decompress(RECORDED.read_bytes()))
     views: dict[tuple[str, str], list[NodeViewRow]] = {}
-    for row in metric_rows(reader.samples(), {}):
+    for row in metric_rows(reader.samples(), {REPLICA: "b" * 40}):
         if isinstance(row, NodeViewRow):
             views.setdefault((row.observer, row.node_id), []).append(row)
 
     (seen,) = seen_in_views(views, {})
 
-    assert (seen.winner, seen.old, seen.epoch, seen.source) == (REPLICA, MASTER, 6, Source.METRICS)
+    assert (seen.winner, seen.old, seen.epoch, seen.source) == ("b" * 40, MASTER, 6, Source.METRICS)
     assert seen.min_ns <= PROMOTED_NS <= seen.max_ns + S

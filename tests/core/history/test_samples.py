@@ -6,6 +6,8 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
@@ -42,26 +44,19 @@ def restarts(*samples: MetricSample) -> list[tuple[float, float, float, float]]:
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
-def test_another_run_id_is_a_restart_between_two_answers() -> None:
-    assert restarts(sample(10, server_run_id="x"), sample(11, server_run_id="y")) == [(10, 11, 10, 11)]
-
-
-def test_an_uptime_dates_a_restart_within_two_seconds_whole_ones_being_cut_off() -> None:
-    """INFO each minute; between, the node answered CLUSTER NODES at 20 s and at 30 s."""
-    polls = [sample(10, uptime_s=500), sample(20), sample(30), sample(40, uptime_s=15)]
-
-    assert restarts(*polls) == [(20, 26, 24, 30)]
-
-
-def test_counters_of_the_bus_that_begin_anew_are_a_restart() -> None:
-    """CLUSTER INFO comes with every answer, INFO need not."""
-    polls = [sample(at, messages_sent=sent) for at, sent in ((10, 900), (11, 910), (12, 4), (13, 14))]
-
-    assert restarts(*polls) == [(11, 12, 11, 12)]
-
-
-def test_two_answers_of_one_process_are_no_restart() -> None:
-    assert restarts(sample(10, uptime_s=90, server_run_id="x"), sample(60, uptime_s=140, server_run_id="x")) == []
+@pytest.mark.parametrize(
+    ("polls", "expected"),
+    [
+        ([sample(10, server_run_id="x"), sample(11, server_run_id="y")], [(10, 11, 10, 11)]),
+        ([sample(10, uptime_s=500), sample(20), sample(30), sample(40, uptime_s=15)], [(20, 26, 24, 30)]),
+        ([sample(at, messages_sent=sent) for at, sent in ((10, 900), (11, 910), (12, 4), (13, 14))], [(11, 12, 11, 12)]),
+        ([sample(10, uptime_s=90, server_run_id="x"), sample(60, uptime_s=140, server_run_id="x")], []),
+    ],
+    ids=["another run id", "a smaller uptime", "smaller counters", "the same process"],
+)  # fmt: skip
+def test_answers_date_a_restart(polls: list[MetricSample], expected: list[tuple[float, ...]]) -> None:
+    """INFO has the run id and the uptime, in whole seconds; CLUSTER INFO has counters and comes with every answer."""
+    assert restarts(*polls) == expected
 
 
 def test_metrics_show_the_restart_of_a_recorded_master() -> None:
@@ -106,54 +101,39 @@ def polled(*times: float) -> list[MetricSample]:
     return [sample(at, server_run_id="x") for at in times]
 
 
-def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach() -> None:
-    samples = {
-        (MASTER, Source.POLL): polled(1, 2, 3, 8, 9, 10),
-        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(11))),
-    }
-
-    (outage,) = silences(samples, MASTER)
-
-    assert outage.lack is Lack.UNREACHED
-    assert [round(ns / S, 1) for ns in outage[2:] if ns is not None] == [3, 4.5, 4.5, 8]
-
-
-def test_a_node_whose_next_answer_is_of_an_unknown_process_may_have_been_back_at_once() -> None:
-    """The collector may have used a connection of a process that had ended."""
-    samples = {
-        (MASTER, Source.POLL): [sample(at) for at in (1, 2, 3, 5, 6, 7)],
-        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
-    }
+@pytest.mark.parametrize(
+    ("until_s", "answers", "expected"),
+    [
+        (11, polled(1, 2, 3, 8, 9, 10), [3, 4.5, 4.5, 8]),
+        (8, [sample(at) for at in (1, 2, 3, 5, 6, 7)], [3, 4.5, 3, 5]),
+        (8, [*polled(1, 2, 3), sample(4, 1.4, server_run_id="x"), *polled(6.4, 7.4)], [3, 4, 5.3, 5.4]),
+    ],
+    ids=["out of reach", "perhaps another process", "a late answer"],
+)
+def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach(
+    until_s: int, answers: list[MetricSample], expected: list[float]
+) -> None:
+    """After a silence, a process with an unknown run id may have been back at once, on another connection."""
+    samples = {(MASTER, Source.POLL): answers, (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(until_s)))}
 
     (silence,) = silences(samples, MASTER)
 
-    assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == [3, 4.5, 3, 5]
+    assert silence.lack is Lack.UNREACHED
+    assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == expected
 
 
-def test_a_pause_of_the_collector_is_no_silence_of_a_node() -> None:
-    samples = {(node, Source.POLL): polled(1, 2, 3, 8, 9, 10) for node in (MASTER, OTHER)}
-
-    assert list(silences(samples, MASTER)) == []
-
-
-def test_an_answer_that_comes_late_is_a_silence_from_the_question_on() -> None:
-    samples = {
-        (MASTER, Source.POLL): [*polled(1, 2, 3), sample(4, 1.4, server_run_id="x"), *polled(6.4, 7.4)],
-        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
-    }
-
-    (silence,) = silences(samples, MASTER)
-
-    assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == [3, 4, 5.3, 5.4]
-
-
-def test_one_poll_that_got_lost_is_no_silence() -> None:
-    samples = {
-        (MASTER, Source.POLL): polled(1, 2, 3, 5, 6, 7),
-        (OTHER, Source.POLL): polled(*(at + 0.5 for at in range(8))),
-    }
-
-    assert list(silences(samples, MASTER)) == []
+@pytest.mark.parametrize(
+    ("answers", "others"),
+    [
+        (polled(1, 2, 3, 8, 9, 10), polled(1, 2, 3, 8, 9, 10)),
+        (polled(1, 2, 3, 5, 6, 7), polled(*(at + 0.5 for at in range(8)))),
+    ],
+    ids=["a pause of the collector", "one lost poll"],
+)
+def test_missing_polls_without_other_evidence_are_no_silence(
+    answers: list[MetricSample], others: list[MetricSample]
+) -> None:
+    assert list(silences({(MASTER, Source.POLL): answers, (OTHER, Source.POLL): others}, MASTER)) == []
 
 
 # -- incidents ---------------------------------------------------------------------------------------------------------

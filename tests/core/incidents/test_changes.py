@@ -12,7 +12,7 @@ from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
-from tests.builders.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
+from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns, quiet_tale
 
 NEW = "e" * 40
 
@@ -381,8 +381,3 @@ def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:
     incident = the_only(tale)
 
     assert (incident.kind, incident.subject, len(incident.steps), incident.started_ns) == ("flapping", B, 3, ns(10))
-
-
-def test_slots_of_the_builder_do_not_overlap() -> None:
-    """The tests above rely on it."""
-    assert len(set(SLOTS.values())) == 3

@@ -39,14 +39,6 @@ from tests.examples import examples
 EVERY = b"".join(map(encode_message, every_kind()))
 
 
-def test_every_kind_of_message_has_the_same_columns() -> None:
-    """R3 to R15, in one segment and in many."""
-    capture = captured([pcap(conversation([EVERY], [EVERY]))])
-
-    assert b"".join(message.raw for message in capture.messages) == 2 * EVERY
-    assert not capture.rows
-
-
 def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> None:
     """Rotation does not know of messages."""
     sent = conversation(pieces_of(EVERY, [1000] * 50))

@@ -98,19 +98,6 @@ def steady(tape: Tape, until_s: float, *peers: str, start_s: float = 0.5) -> Non
         at_s += 0.5
 
 
-def test_an_order_shows_in_the_next_own_header() -> None:
-    """R3: CLUSTER ADDSLOTS is not on the bus."""
-    tape = Tape()
-    tape.met(A)
-    tape.talk(1, A)
-    tape.talk(2, A, mine={"slots": "0-99"})
-
-    rows = tape.replay()
-
-    assert [row.slots for row in views(rows, ME)][-1] == "0-99"
-    assert any(isinstance(row, DisagreementRow) and row.source == "own header" for row in rows)
-
-
 def test_a_dead_node_is_doubted_between_one_and_one_and_a_half_timeouts() -> None:
     """R34: its last pong, then half a timeout until a ping is due, then the timeout; our gossip tells soon after."""
     tape = Tape()

@@ -38,15 +38,6 @@ def test_a_full_resync_leaves_no_second_id() -> None:
     assert lineage == Lineage(C, 7, "", NO_OFFSET)
 
 
-def test_a_new_backlog_begins_a_new_history_at_the_same_offset() -> None:
-    """P8."""
-    lineage = Lineage(A, 100, B, 50)
-
-    lineage.renew(C)
-
-    assert lineage == Lineage(C, 100)
-
-
 def test_an_unknown_id_is_nobodys() -> None:
     """An id that nobody has seen equals no id that is asked for."""
     assert not Lineage("", 100).knows("", 1)

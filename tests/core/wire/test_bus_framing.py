@@ -92,42 +92,25 @@ def test_another_protocol_is_one_row_that_says_what_it_looks_like(beginning: byt
     assert looks_like(beginning) == guess
 
 
-def test_a_gap_inside_a_message_costs_that_message_only() -> None:
-    """The head says where the next one begins."""
+@pytest.mark.parametrize(
+    ("missing", "then", "expected"),
+    [
+        (1000, PING[1500:] + PING, [("W", PING)]),
+        (len(PING) - 500, RAWS[11], [("W", RAWS[11])]),
+        (9000, PING[30:] + PING, [(len(PING) - 30, "unknown bytes"), ("W", PING)]),
+    ],
+    ids=["inside a message", "up to its end", "beyond its end"],
+)
+def test_after_a_gap_the_reader_continues_at_the_next_message(
+    missing: int, then: bytes, expected: list[object]
+) -> None:
+    """The length of the incomplete message gives the start of the next; a gap beyond it requires a search."""
     framer = BusFramer(synced=True)
-    frames = [
-        *framer.feed(PING[:500], MARKS[0]),
-        *framer.skip(1000, MARKS[1]),
-        *framer.feed(PING[1500:] + PING, MARKS[2]),
-    ]
+    frames = [*framer.feed(PING[:500], MARKS[0]), *framer.skip(missing, MARKS[1]), *framer.feed(then, MARKS[2])]
 
-    assert told(frames) == [("P", PING[:500]), ("W", PING)]
+    assert told(frames) == [("P", PING[:500]), *expected]
     assert isinstance(frames[0], PartialMessage)
     assert frames[0].totlen == len(PING)
-
-
-def test_a_gap_up_to_the_end_of_a_message_leaves_the_reader_in_step() -> None:
-    """A packet that the snap length cut."""
-    framer = BusFramer(synced=True)
-    frames = [
-        *framer.feed(PING[:500], MARKS[0]),
-        *framer.skip(len(PING) - 500, MARKS[0]),
-        *framer.feed(RAWS[11], MARKS[2]),
-    ]
-
-    assert told(frames) == [("P", PING[:500]), ("W", RAWS[11])]
-
-
-def test_a_gap_over_the_end_of_a_message_makes_the_reader_search() -> None:
-    """Nobody knows where the next message begins."""
-    framer = BusFramer(synced=True)
-    frames = [
-        *framer.feed(PING[:500], MARKS[0]),
-        *framer.skip(9000, MARKS[0]),
-        *framer.feed(PING[30:] + PING, MARKS[2]),
-    ]
-
-    assert told(frames) == [("P", PING[:500]), (len(PING) - 30, "unknown bytes"), ("W", PING)]
 
 
 def test_a_length_beyond_the_bound_is_damage() -> None:
