@@ -187,16 +187,22 @@ def run(first: int, last: int) -> tuple[int, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("first", "count"),
-    [(0, 300), *(pytest.param(at, 2500, marks=pytest.mark.slow) for at in range(1000, 11000, 2500))],
-)
-def test_mutations_end_in_rows(first: int, count: int) -> None:
-    """No exception, no hang, bounded memory, all bytes accounted for; some messages remain and some are lost."""
-    some, fewer = run(first, first + count)
+def test_three_hundred_mutations_end_in_rows() -> None:
+    """No exception, no hang, bounded memory, every byte told of; the mutations are neither harmless nor all fatal."""
+    some, fewer = run(0, 300)
 
-    assert some > count * 0.32
-    assert fewer > count * 0.16
+    assert some > 100
+    assert fewer > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_ten_thousand_mutations_end_in_rows(part: int) -> None:
+    """The same with seeds of their own, in four parts."""
+    some, fewer = run(1000 + 2500 * part, 3500 + 2500 * part)
+
+    assert some > 800
+    assert fewer > 400
 
 
 @pytest.mark.long
