@@ -19,7 +19,7 @@ from tests.benches.shown_commands import ELSEWHERE, ROOT, Printed, furnish, run_
 from tests.conftest import Walk
 
 FIRST = ("README.md", "docs/tutorial.md")
-REST = ("docs/aof.md", "docs/rdb-writing.md", "docs/rebalancing.md", "docs/simulator.md")
+REST = ("docs/aof.md", "docs/rebalancing.md", "docs/simulator.md")
 PAGES = (*FIRST, *REST)
 
 
