@@ -13,7 +13,7 @@ from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 
-from slotscope.options import NO_OPTIONS, AccessOptions, Duration, Flag, options
+from slotscope.options import NO_OPTIONS, AccessOptions, Duration, Flag, Interval, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
@@ -37,9 +37,9 @@ class Request:
     """Name of this collector; unique per cluster"""
     interval: float = 1.0
     """Poll interval per node in seconds, jittered by 10 %; longer for nodes that do not answer"""
-    info_every: timedelta = timedelta(seconds=60)
+    info_every: Interval = timedelta(seconds=60)
     """Interval of INFO and CONFIG GET save; 0: none"""
-    every: timedelta = timedelta(minutes=5)
+    every: Interval = timedelta(minutes=5)
     """Rotation interval of files"""
     keep_bytes: int = 10 << 30
     """Size limit in bytes; the oldest files are deleted first"""

@@ -24,7 +24,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     """
     from rich.console import Console
 
-    from cluster_core.rebalance.audit import Finding, is_kept
+    from cluster_core.rebalance.audit import LOAD, Finding, is_kept
     from slotscope.pipelines.rebalance.execution import tell
     from slotscope.pipelines.rebalance.live import carry_out_chosen, choose_plan
     from slotscope.reports.delivery import deliver
@@ -55,9 +55,13 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     if executed is not None and executed.code != cli.OK:
         return executed.code
     if not is_kept(findings):
-        tell(
-            "loads changed since the plan was made, or its estimates were off: run this again to plan for what is there now"
+        loads = all(finding.aspect == LOAD for finding in findings if finding.kept is False)
+        why = (
+            "loads changed since the plan was made, or its estimates were off"
+            if loads
+            else "the audit found other owners"
         )
+        tell(f"{why}: run this again to plan anew")
         return PROMISE_BROKEN
     return cli.IMPOSSIBLE if stored.plan.conflicts else cli.OK
 

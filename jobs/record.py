@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
 from cluster_core.formats.landing import Kind
-from slotscope.options import NO_OPTIONS, SHARED, AccessOptions, Duration, Flag, Paths, options
+from slotscope.options import NO_OPTIONS, SHARED, AccessOptions, Duration, Flag, Interval, Paths, options
 from slotscope.recording.bus import CaptureOptions
 from slotscope.recording.point import Bounds, Point, checked_name
 from slotscope.recording.recorder import Recorder, Status, Wanted
@@ -30,9 +30,9 @@ from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
 from slotscope.servers.cluster import Schedule, parse_address
 
-RECORDED = (Kind.BUS, Kind.POLLS, Kind.SLOT_STATS)
+RecordedKind = Literal["bus", "polls", "slot-stats"]
 SPOOL = "/var/spool/slotscope"
-Kinds = Annotated[tuple[Kind, ...], Parameter(consume_multiple=1, show_default=lambda kinds: " ".join(kinds))]
+Kinds = Annotated[tuple[RecordedKind, ...], Parameter(consume_multiple=1, show_default=lambda kinds: " ".join(kinds))]
 
 
 @options
@@ -47,11 +47,11 @@ class Request:
     """Name of this capture point. Default: host name"""
     node: Paths = ("127.0.0.1:6379",)
     """HOST:PORT of nodes on this host; others with an address of this host are found. Default: 127.0.0.1:6379"""
-    kinds: Kinds = RECORDED
-    """Kinds of recordings"""
+    kinds: Kinds = get_args(RecordedKind)
+    """Kinds of recordings; log shippers and Prometheus write logs and metrics"""
     spool: str = SPOOL
     """Folder for files that wait for the store, up to --keep-bytes"""
-    every: timedelta = timedelta(seconds=20)
+    every: Interval = timedelta(seconds=20)
     """Rotation interval of files, as 20s or 5m"""
     file_bytes: int = 64 << 20
     """Rotation size in compressed bytes"""
@@ -65,9 +65,9 @@ class Request:
     """Path of tcpdump"""
     interval: float = 1.0
     """Interval of CLUSTER NODES and CLUSTER INFO per node, in seconds"""
-    info_every: timedelta = timedelta(seconds=10)
+    info_every: Interval = timedelta(seconds=10)
     """Interval of INFO and CONFIG GET save"""
-    slot_stats_every: timedelta = timedelta(seconds=60)
+    slot_stats_every: Interval = timedelta(seconds=60)
     """Interval of CLUSTER SLOT-STATS (Valkey 8, Redis 8.2), 1 to 2 MB per answer"""
     duration: Duration = None
     json: Annotated[Flag, SHARED] = False
@@ -157,7 +157,7 @@ def _published(request: Request, cluster: str, point: str) -> Callable[[Mapping[
 
 
 def _wanted(request: Request) -> Wanted:
-    kinds = frozenset(request.kinds)
+    kinds = frozenset(map(Kind, request.kinds))
     slot_stats_s = request.slot_stats_every.total_seconds() if Kind.SLOT_STATS in kinds else None
     return Wanted(
         kinds,
@@ -170,10 +170,6 @@ def _wanted(request: Request) -> Wanted:
 
 def _check(request: Request) -> None:
     """Raise InputError for numbers that make no sense."""
-    if Kind.LOGS in request.kinds:
-        raise InputError("logs come from a log shipper: see docs/recording.md")
-    if Kind.METRICS in request.kinds:
-        raise InputError("metrics come from Prometheus: save its answers as LANDING/CLUSTER/POINT/metrics/TIME.json.gz")
     if not INTERVAL_S_MIN <= request.interval < math.inf or (
         request.duration is not None and not 0 < request.duration < math.inf
     ):

@@ -7,6 +7,7 @@ them stand in other modules.
 
 import os
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transform
 
 from cyclopts import Group, Parameter
@@ -25,6 +26,9 @@ Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=Fa
 
 Text = Annotated[str, Parameter(show_default=False)]
 """Text that is empty by default."""
+
+
+Interval = Annotated[timedelta, Parameter(show_default=lambda interval: f"{interval.total_seconds():g}s")]
 
 
 def _listed(values: tuple[object, ...]) -> str:

@@ -65,7 +65,9 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     planned: dict[str, list[int]] = {}
     for slot, owner in enumerate(stored.plan.owners_after):
         planned.setdefault(owner, []).append(slot)
-    wrong = [f"{address} did not answer: {why}" for address, why in sight.lost.items()]
+    needed = {address: why for address, why in sight.lost.items() if not _is_out(sight, address)}
+    wrong = [f"{address} did not answer: {why}" for address, why in needed.items()]
+    out = [address for address in sight.lost if address not in needed]
     worst = 0
     for node in sight.nodes.values():
         others = sorted(s for owner, slots in planned.items() for s in slots if s not in node.owners.get(owner, ()))
@@ -79,16 +81,21 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
             )
     opened = sorted({slot for node in sight.nodes.values() for slot in (*node.migrating, *node.importing)})
     count = len(stored.plan.owners_after)
+    kept = f"all {count} slots belong to the planned masters on all {len(sight.nodes)} nodes"
+    kept += f" that answer; failed, without slots: {', '.join(out)}" if out else ""
     return [
-        Finding(
-            OWNERS, "", 0.0, float(worst), 0.0, not wrong,
-            _few(wrong) or f"all {count} slots belong to the planned masters on all {len(sight.nodes)} nodes",
-        ),
+        Finding(OWNERS, "", 0.0, float(worst), 0.0, not wrong, _few(wrong) or kept),
         Finding(
             OPEN_SLOTS, "", 0.0, float(len(opened)), 0.0, not opened,
             f"slots {_ranges(opened)} are migrating or importing" if opened else "no slot is migrating or importing",
         ),
     ]  # fmt: skip
+
+
+def _is_out(sight: ClusterSight, address: str) -> bool:
+    """Return whether all nodes that answer and know the node at *address* mark it failing, without slots."""
+    views = [(node, name) for node in sight.nodes.values() for name, at in node.addresses.items() if at == address]
+    return bool(views) and all(name in node.doubted and not node.owners.get(name) for node, name in views)
 
 
 def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -> Finding:

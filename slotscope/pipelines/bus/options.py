@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from slotscope.options import (
     SHARED,
     Flag,
+    Interval,
     LogOptions,
     NewCluster,
     NodeTimeout,
@@ -59,9 +60,9 @@ class FollowOptions(LogOptions):
     """Clusters to follow, as names or globs like eu-*; followers of one root must have disjoint sets. Default: all"""
     once: Flag = False
     """One pass over the new files, for a schedule. Default: until Ctrl-C or SIGTERM"""
-    every: timedelta = timedelta(seconds=10)
+    every: Interval = timedelta(seconds=10)
     """Interval between looks for new files, as 10s or 1m"""
-    lateness: timedelta = timedelta(seconds=45)
+    lateness: Interval = timedelta(seconds=45)
     """Watermark delay; later data is dropped and reported. Longer than --every of record plus the transfer"""
     on_incident: Text = ""
     """Command run when an incident opens, closes or is withdrawn, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_STATE, SLOTSCOPE_PAGE in the environment"""

@@ -83,6 +83,21 @@ def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
     assert "b:1 did not answer: refused" in owners.detail
 
 
+def test_a_failed_node_without_slots_breaks_no_promise() -> None:
+    """After a failover the former master is down; a node that the others still reach, or that has slots, counts."""
+    away = {"z:1": "refused"}
+    failed = replace(seen(), addresses={"z": "z:1"}, doubted=("z",))
+    owners, _ = audit_owners(stored(), ClusterSight({"a": failed, "b": failed}, away))
+
+    assert owners.kept is True
+    assert owners.detail.endswith("on all 2 nodes that answer; failed, without slots: z:1")
+
+    reached = replace(failed, doubted=())
+    owning = replace(failed, owners=failed.owners | {"z": SlotSet([0])})
+    for other in (reached, owning):
+        assert audit_owners(stored(), ClusterSight({"a": failed, "b": other}, away))[0].kept is False
+
+
 def test_open_slots_break_the_promise() -> None:
     """Migrating or importing on any node."""
     _, opened = audit_owners(stored(), ClusterSight({"a": seen(opened=[3]), "b": seen(opened=[3, 7])}))
