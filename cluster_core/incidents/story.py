@@ -16,14 +16,16 @@ NAMED_MAX: Final = 5
 """Maximum nodes named in one sentence."""
 RANGES_MAX: Final = 40
 """Maximum characters of slot ranges in a sentence."""
+SENTENCE: Final = ". "
+"""Between the sentences of a summary; the last one has no full stop."""
 WAITS: Final = "Currently unable to failover: "
 """Start of replicas' log lines on a delayed election."""
 CAUSES: Final[dict[str, str]] = {
     Cause.SILENCE: "no reply for the node timeout",
-    Cause.QUORUM: "enough masters reported it",
-    Cause.OWN_GOSSIP: "it says so in its gossip",
-    Cause.POLL: "it answered so when it was asked",
-    Cause.LOG: "its log says so",
+    Cause.QUORUM: "a majority of masters reported it",
+    Cause.OWN_GOSSIP: "by its gossip",
+    Cause.POLL: "by its answer to a poll",
+    Cause.LOG: "by its log",
 }
 
 
@@ -65,9 +67,9 @@ def plural(count: int | None, word: str) -> str:
 
 
 def summary_of(incident: Incident, names: Names) -> str:
-    """Summarize the incident in one sentence."""
+    """Summarize the incident: one sentence on the event, then its cause and its impact, if known."""
     text = _SUMMARIES[incident.kind](incident, names)
-    return f"uncertain, bytes are missing from the capture: {text}" if incident.rests_on_gap else text
+    return f"Uncertain, because bytes are missing from the capture: {text}" if incident.rests_on_gap else text
 
 
 def set_up_text(set_up: SetUp) -> str:
@@ -85,7 +87,7 @@ def set_up_text(set_up: SetUp) -> str:
 def _membership(incident: Incident, names: Names) -> str:
     who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
     if incident.variant == "joined":
-        return f"{who} met the cluster"
+        return f"{who} joined the cluster"
     if incident.variant == "forgotten":
         return f"{who} was forgotten by {plural(len(incident.nodes), 'node')}"
     if incident.variant == "replaced":
@@ -115,56 +117,53 @@ def _collision(incident: Incident, names: Names) -> str:
 def _partition(incident: Incident, names: Names) -> str:
     who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
     if incident.variant == "still talking":
-        return f"{who} could not be reached by most others but kept talking"
+        return f"{who} could not be reached by most others but still sent messages"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
     after = seconds(milliseconds(incident.started_ns, back_ns))
-    text = f"{who} fell silent together and came back together after {after}"
+    text = f"{who} fell silent together and answered again after {after}"
     idle = {step.actor for step in incident.steps if step.kind == EventKind.PROCESS_IDLE}
-    still = ": their machines accepted connections all the while, so the processes stood still"
+    still = ". Cause: the processes hung; their machines accepted connections"
     return text + (still if idle >= set(incident.nodes) else "")
 
 
 def _failure(incident: Incident, names: Names) -> str:
-    who = name_of(incident.subject, names)
-    doubt_text = f"{plural(len(incident.nodes), 'node')} doubted it"
+    who = subject = name_of(incident.subject, names)
     partners = dict.fromkeys(
         step.actor for step in incident.steps if step.kind == EventKind.LAST_SIGN and step.actor != incident.subject
     )
     if partners:
         who += f" and {_listed([name_of(node, names) for node in partners])}"
-    whose = "the first one's" if partners else "its"
+    were, them = ("were", "them") if partners else ("was", "it")
     if incident.variant == "not agreed":
-        text = f"{who} {'were' if partners else 'was'} out of reach: {doubt_text}, but no quorum agreed on FAIL"
+        count = plural(len(incident.nodes), "node")
+        text = f"{who} {were} unreachable: {count} marked {them} PFAIL, no quorum marked {them} FAIL"
     else:
-        after = (
-            f" {seconds(incident.silence_to_fail_ms)} after {whose} last sign of life"
-            if incident.silence_to_fail_ms is not None
-            else ""
-        )
-        text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
+        text = f"{who} {were} marked FAIL"
+        if incident.silence_to_fail_ms is not None:
+            owner = f"the last sign of life of {subject}" if partners else "its last sign of life"
+            text += f" {seconds(incident.silence_to_fail_ms)} after {owner}"
     signs = [
         step.ts_ns
         for step in incident.steps
         if step.kind in (EventKind.LAST_SIGN, EventKind.BACK) and step.actor == incident.subject
     ]
+    parts = [text]
     if len(signs) > 1:
-        text += f", {'that one ' if partners else ''}back after {seconds(milliseconds(signs[0], signs[-1]))}"
+        who = subject if partners else "It"
+        parts.append(f"{who} answered again after {seconds(milliseconds(signs[0], signs[-1]))}")
     of_master = next((step for step in incident.steps if step.kind == EventKind.REPLICA_DOWN), None)
     if of_master is not None:
-        text += f"; it is a replica of {name_of(of_master.subject, names)}: no slot was affected"
-    return "; ".join([text, *_causes(incident, whose), *_consequences(incident, names)])
+        parts.append(f"It is a replica of {name_of(of_master.subject, names)}: no slot was affected")
+    owner = f"the process of {subject}" if partners else "its process"
+    return SENTENCE.join([*parts, *_causes(incident, owner), *_consequences(incident, names)])
 
 
-def _causes(incident: Incident, whose: str = "its") -> list[str]:
-    """Return the state of the incident's process from connections."""
+def _causes(incident: Incident, process: str) -> list[str]:
+    """Return the state of the incident's *process* from connections."""
     kinds = [step.kind for step in incident.steps if step.actor == incident.subject]
     if EventKind.PROCESS_ENDED in kinds:
-        return [f"{whose} process ended"]
-    return (
-        [f"{whose} process stood still while its machine accepted connections"]
-        if EventKind.PROCESS_IDLE in kinds
-        else []
-    )
+        return [f"Cause: {process} ended"]
+    return [f"Cause: {process} hung; its machine accepted connections"] if EventKind.PROCESS_IDLE in kinds else []
 
 
 def _consequences(incident: Incident, names: Names) -> list[str]:
@@ -174,27 +173,31 @@ def _consequences(incident: Incident, names: Names) -> list[str]:
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
         clauses.append(
-            f"{plural(count, 'voting master')} gone ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
+            f"{plural(count, 'voting master')} failed ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
         )
     if any(step.kind == EventKind.NO_REPLICA for step in incident.steps):
-        clauses.append("no failover: it had no replica")
+        clauses.append("No failover: it had no replica")
     barred = [
         f"{name_of(step.actor, names)}: {step.detail}" for step in incident.steps if step.kind == EventKind.BARRED
     ]
     if barred:
-        clauses.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
+        clauses.append(f"No failover by {'its only replica ' if len(barred) == 1 else ''}{', '.join(barred)}")
     return clauses
 
 
 def _unserved(incident: Incident) -> list[str]:
     """Return the unserved slots and the duration, equal ones once."""
-    lacks = (f"{_slots(step)} {_LACKS[step.kind]} {_length(step)}" for step in incident.steps if step.kind in _LACKS)
+    lacks = (
+        f"{_slots(step)} {'was' if step.amount == 1 else 'were'} {_LACKS[step.kind]} {_length(step)}"
+        for step in incident.steps
+        if step.kind in _LACKS
+    )
     return list(dict.fromkeys(lacks))
 
 
 _LACKS: Final[dict[str, str]] = {
     EventKind.UNSERVED: "not served",
-    EventKind.UNREACHED: "out of reach",
+    EventKind.UNREACHED: "unreachable",
     EventKind.REFUSED: "refused (CLUSTERDOWN)",
     EventKind.CLUSTER_UNSERVED: "not served by any shard",
 }
@@ -241,7 +244,8 @@ def _failover(incident: Incident, names: Names) -> str:
         "takeover": ("Takeover", "" if incident.rests_on_gap else "CLUSTER FAILOVER TAKEOVER, without votes"),
     }[incident.variant]
     text = f"{head}: {winner} replaced {old}, epoch {incident.epoch or 'unknown'}{f' ({tail})' if tail else ''}"
-    return "; ".join([text, *_when(incident), *_causes(incident), *_unserved(incident), loss_text(incident.loss)])
+    causes = _causes(incident, "the process of the old master")
+    return SENTENCE.join([text, *_when(incident), *causes, *_unserved(incident), loss_text(incident.loss)])
 
 
 RANGE_NS: Final = 100_000_000
@@ -255,27 +259,26 @@ def _when(incident: Incident) -> list[str]:
         return []
     first, last = (write_instant(ts_ns)[11:23] for ts_ns in (low_ns, high_ns))
     skew = f", clocks differ by at least {seconds(incident.skew_ns // 1_000_000)}" if incident.skew_ns else ""
-    return [f"promoted between {first}Z and {last}Z{skew}"]
+    return [f"Promoted between {first}Z and {last}Z{skew}"]
 
 
 def loss_text(loss: Loss) -> str:
     """Return the loss as far as known.
 
     >>> loss_text(Loss(0, 0)), loss_text(Loss())
-    ('no write was lost', 'lost writes: unknown')
+    ('No write was lost', 'Lost writes: unknown')
     >>> loss_text(Loss(3000, 2300))
-    'at least 3000 bytes of writes lost; more: unknown, it could take writes for 2.30 s after its last message'
+    'At least 3000 bytes of writes were lost; the old master could take more for 2.30 s after its last message'
     """
     if loss.seen_bytes is None:
-        return "lost writes: unknown"
+        return "Lost writes: unknown"
     if loss.unheard_ms == 0:
-        return f"{plural(loss.seen_bytes, 'byte')} of writes lost" if loss.seen_bytes else "no write was lost"
+        return f"{plural(loss.seen_bytes, 'byte')} of writes were lost" if loss.seen_bytes else "No write was lost"
     if not loss.seen_bytes:
-        return "lost writes: unknown; the offsets of both matched when the old master was last heard"
-    text = f"at least {plural(loss.seen_bytes, 'byte')} of writes lost; more: unknown, it could take writes"
-    if loss.unheard_ms is None:
-        return f"{text} for an unknown time after its last message"
-    return f"{text} for {seconds(loss.unheard_ms)} after its last message"
+        return "Lost writes: unknown; replication offsets matched at the last message of the old master"
+    after = "an unknown time" if loss.unheard_ms is None else seconds(loss.unheard_ms)
+    lost = f"At least {plural(loss.seen_bytes, 'byte')} of writes were lost"
+    return f"{lost}; the old master could take more for {after} after its last message"
 
 
 def _resharding(incident: Incident, names: Names) -> str:
@@ -283,7 +286,8 @@ def _resharding(incident: Incident, names: Names) -> str:
     opened = [step for step in incident.steps if step.kind == EventKind.SLOT_OPEN]
     if incident.variant == "slot open":
         which = f"{slots} ({incident.slots})" if len(incident.slots) <= RANGES_MAX else slots
-        return f"{which} stayed open {_length(opened[0])} on the way from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
+        way = f"from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
+        return f"{which} stayed open {_length(opened[0])} while moving {way}"
     if incident.subject:
         text = f"{slots} moved from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
     else:
@@ -291,10 +295,10 @@ def _resharding(incident: Incident, names: Names) -> str:
     failed = [name_of(step.actor, names) for step in incident.steps if step.kind == EventKind.LAST_SIGN]
     text += f" until {failed[0]} failed" if failed else ""
     gone = [name_of(step.actor, names) for step in incident.steps if step.kind == EventKind.EMPTIED]
-    text += f"; {', '.join(gone)} had none left and became a replica" if gone else ""
+    text += f". {', '.join(gone)} had no slots left and became a replica" if gone else ""
     if opened:
-        which = "slot" if len(opened) == 1 else "slots"
-        text += f"; {which} {_listed([step.detail for step in opened])} stayed open {_length(opened[0])}"
+        which = "Slot" if len(opened) == 1 else "Slots"
+        text += f". {which} {_listed([step.detail for step in opened])} stayed open {_length(opened[0])}"
     return text
 
 
@@ -309,7 +313,7 @@ def _outage(incident: Incident, names: Names) -> str:
         for step in incident.steps
         if step.kind in _LACKS and step.kind != EventKind.CLUSTER_UNSERVED
     ]
-    return "; ".join([head, *parts[:NAMED_MAX]])
+    return SENTENCE.join([head, *parts[:NAMED_MAX]])
 
 
 def _restart(incident: Incident, names: Names) -> str:
@@ -318,7 +322,7 @@ def _restart(incident: Incident, names: Names) -> str:
         text = f"{plural(len(incident.nodes), 'node')} were restarted, {how}"
     else:
         text = f"{name_of(incident.subject, names)} was restarted ({incident.variant})"
-    return "; ".join([text, *_unserved(incident)])
+    return SENTENCE.join([text, *_unserved(incident)])
 
 
 def _resync(incident: Incident, names: Names) -> str:
@@ -339,7 +343,7 @@ def _data_loss(incident: Incident, names: Names) -> str:
 
 
 def _flapping(incident: Incident, names: Names) -> str:
-    return f"{name_of(incident.subject, names)} was doubted {plural(len(incident.steps), 'time')} ({incident.variant})"
+    return f"{name_of(incident.subject, names)} was marked PFAIL {plural(len(incident.steps), 'time')} ({incident.variant})"
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
@@ -362,26 +366,26 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.PFAIL: "{actor} marks {subject} PFAIL{cause}",
     EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
     EventKind.PROCESS_ENDED: "the process of {actor} ended{how}",
-    EventKind.PROCESS_IDLE: "the process of {actor} stands still: connections are accepted, nothing is answered",
+    EventKind.PROCESS_IDLE: "the process of {actor} hangs: it accepts connections and answers nothing",
     EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
     EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
     EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",
     EventKind.REFUSED: "{slots} of {actor} are refused (CLUSTERDOWN) {when}{why}",
     EventKind.UNSERVED: "{slots} of {actor} are not served {when}{why}",
-    EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}{why}",
+    EventKind.UNREACHED: "{slots} of {actor} are unreachable for the other nodes {when}{why}",
     EventKind.CLUSTER_UNSERVED: "no slot of the cluster is served {when}",
-    EventKind.VOTER_GONE: "voting master {actor} is gone; {amount} left, {detail}",
+    EventKind.VOTER_GONE: "voting master {actor} has failed; {amount} left, {detail}",
     EventKind.NO_REPLICA: "no failover of {actor}: it has no replica",
     EventKind.BARRED: "{actor}, a replica of {subject}, does not take over: {detail}",
     EventKind.FAIL_DECIDED: "{actor} marks {subject} FAIL{reports}",
-    EventKind.FAIL_LEARNED: "{actor} receives FAIL of {subject}",
+    EventKind.FAIL_LEARNED: "{actor} receives FAIL for {subject}",
     EventKind.REPLICA_DOWN: "{actor} is a replica of {subject}: no slot is affected",
     EventKind.BACK: "{actor} answers again",
     EventKind.TRUSTED: "{actor} clears PFAIL or FAIL of {subject}",
     EventKind.FORGOTTEN: "{actor} forgets {subject}",
     EventKind.KNOWN_AGAIN: "{actor} knows {subject} again",
-    EventKind.MET: "{actor} met the cluster, first through {subject}; {nodes} knew it by then",
-    EventKind.NEW_ID: "{actor} is reset and calls itself {subject}",
+    EventKind.MET: "{actor} joined the cluster through {subject}; {nodes} knew it by then",
+    EventKind.NEW_ID: "{actor} is reset and has the new id {subject}",
     EventKind.REPLICA_ATTACHED: "{actor} becomes a replica of {subject}",
     EventKind.REPLICA_MOVED: "{actor} moves to {subject}",
     EventKind.FOLLOWS: "{actor} follows to {subject}",
@@ -391,13 +395,13 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.TAKEN: "{actor} takes {slots} without owner: {detail}",
     EventKind.GIVEN_UP: "{actor} gives up {slots}: {detail}",
     EventKind.MANUAL_FAILOVER_REQUESTED: "{actor} asks {subject} for a manual failover",
-    EventKind.MANUAL_FAILOVER_MFSTART: "{actor} hears of the manual failover from {subject}",
+    EventKind.MANUAL_FAILOVER_MFSTART: "{actor} receives the request for a manual failover from {subject}",
     EventKind.PAUSED: "{actor} stops its writes at offset {amount}",
-    EventKind.MANUAL_FAILOVER_PAUSED: "{actor} learns the offset at which its master stopped: {amount}",
+    EventKind.MANUAL_FAILOVER_PAUSED: "{actor} receives the offset at which its master stopped writes: {amount}",
     EventKind.ELECTION_SCHEDULED: "{actor} schedules an election{why}",
     EventKind.ELECTION_STALLED: "{actor} waits with its election{why}",
-    EventKind.ELECTION_RESET: "{actor} gives up its election{why}",
-    EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} gives up the manual failover{why}",
+    EventKind.ELECTION_RESET: "{actor} cancels its election{why}",
+    EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} cancels the manual failover{why}",
     EventKind.VOTE_REFUSED: "{actor} refuses its vote to {subject}{why}",
     EventKind.ELECTION_STARTED: "{actor} asks for votes in epoch {epoch}{forced}",
     EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}",
@@ -435,7 +439,7 @@ def step_text(step: Step, names: Names) -> str:
         epoch="unknown" if step.epoch is None else step.epoch,
         amount=amount,
         nodes=plural(step.amount, "node"),
-        reports="" if step.amount is None else f", with {plural(step.amount, 'report')} of others",
+        reports="" if step.amount is None else f", with {plural(step.amount, 'failure report')}",
         offset="" if step.amount is None else f", at offset {step.amount}",
         slots="slots" if step.amount is None else plural(step.amount, "slot"),
         masters=plural(step.amount, "voting master"),
@@ -443,7 +447,7 @@ def step_text(step: Step, names: Names) -> str:
         why=_why(step),
         when=_from_to(step),
         cause=f": {cause}" if cause else "",
-        forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
+        forced=", with FORCEACK" if step.detail == "FORCEACK" else "",
         how=f" ({step.detail})" if step.detail else "",
         loaded="" if step.amount is None else f" and loaded {plural(step.amount, 'key')}",
         dropped=" after dropping its own" if step.detail == "flushed" else "",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cluster_core.incidents.rows import FindingRow
-from cluster_core.incidents.story import seconds
+from cluster_core.incidents.story import SENTENCE, seconds
 from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -241,13 +241,12 @@ class HistoryReport:
             if self.set_up:
                 return f"{self.set_up}; nothing else was seen in {length}{seen_by}.", ""
             return f"No change of role, slots, health or process was seen in {length}{seen_by}.", ""
-        head, _, rest = gravest.summary.partition("; ")
+        head, _, rest = gravest.summary.partition(SENTENCE)
         if gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(gravest)) is not None:
-            head += f". {failover.summary.partition('; ')[0]}"
+            head += f". {failover.summary.partition(SENTENCE)[0]}"
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last
-        starts_with_word = rest.partition(" ")[0].isalpha()
-        return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}" if starts_with_word else rest
+        return f"{counts} in {length}: {head}.", rest and f"{rest}."
 
 
 def role_spans(views: Iterable[NodeViewRow], last_ns: int) -> list[RoleSpan]:

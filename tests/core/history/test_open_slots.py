@@ -61,7 +61,7 @@ def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
         "50",
         None,
     )
-    assert summary_of(incident, names) == "1 slot (50) stayed open until the evidence ends on the way from a to b"
+    assert summary_of(incident, names) == "1 slot (50) stayed open until the evidence ends while moving from a to b"
     assert "CLUSTER SETSLOT 50 STABLE" in step_text(incident.steps[0], names)
 
 

@@ -94,7 +94,7 @@ def test_the_whole_cluster_is_down_while_every_shard_is() -> None:
     assert lacks(outage)[1:] == [
         ("refused", OTHER, 12.0, 12.0, 13.1, 13.1), ("cluster-unserved", OLD, 12.0, 12.0, 13.05, 13.05),
     ]  # fmt: skip
-    assert summary_of(outage, {}).startswith("The whole cluster was down for 1.05 s; ")
+    assert summary_of(outage, {}).startswith("The whole cluster was down for 1.05 s. ")
 
 
 def test_an_old_master_that_answers_again_ends_its_outage() -> None:

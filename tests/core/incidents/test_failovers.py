@@ -181,7 +181,7 @@ def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
         ("forced", 0, 100),
         ("takeover", 0, None),
     ]
-    assert [summary_of(incident, {R: "r", A: "a"}).partition("; ")[0] for incident in incidents] == [
+    assert [summary_of(incident, {R: "r", A: "a"}).partition(". ")[0] for incident in incidents] == [
         "Manual failover: r replaced a, epoch 4",
         "Manual failover (FORCE): r replaced a, epoch 4 (writes to the old master were not stopped)",
         "Takeover: r replaced a, epoch 4 (CLUSTER FAILOVER TAKEOVER, without votes)",
@@ -240,13 +240,13 @@ def test_every_step_and_incident_has_its_words() -> None:
     incidents = find_incidents(history)
 
     assert summary_of(incidents[0], names) == (
-        "Failover: 10.0.0.1:7003 (dddddddd) replaced 10.0.0.1:7000 (aaaaaaaa), epoch 4;"
-        " 100 slots (0-99) out of reach for 3.50 s to 4.20 s; at least 20 bytes of writes lost; more: unknown,"
-        " it could take writes for 500 ms after its last message"
+        "Failover: 10.0.0.1:7003 (dddddddd) replaced 10.0.0.1:7000 (aaaaaaaa), epoch 4."
+        " 100 slots (0-99) were unreachable for 3.50 s to 4.20 s. At least 20 bytes of writes were lost;"
+        " the old master could take more for 500 ms after its last message"
     )
     assert [step_text(step, names) for step in incidents[0].steps][:3] == [
         "last message of 10.0.0.1:7000 (aaaaaaaa)",
-        "100 slots of 10.0.0.1:7000 (aaaaaaaa) have no master that the others reach, from 22:13:29.500Z..30.000Z to "
+        "100 slots of 10.0.0.1:7000 (aaaaaaaa) are unreachable for the other nodes from 22:13:29.500Z..30.000Z to "
         "22:13:33.500Z..33.700Z: 0-99",
         "10.0.0.1:7001 (bbbbbbbb) marks 10.0.0.1:7000 (aaaaaaaa) PFAIL: no reply for the node timeout",
     ]

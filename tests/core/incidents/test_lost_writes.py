@@ -58,8 +58,8 @@ def test_nothing_is_known_of_a_master_that_was_not_heard() -> None:
     tale.headers = [header for header in tale.headers if header[0] != A]
 
     assert loss(tale) == Loss(None, None)
-    assert loss_text(Loss()) == "lost writes: unknown"
-    assert loss_text(Loss(0, 4)).startswith("lost writes: unknown")
+    assert loss_text(Loss()) == "Lost writes: unknown"
+    assert loss_text(Loss(0, 4)).startswith("Lost writes: unknown")
 
 
 def test_a_master_that_stopped_its_writes_lost_none() -> None:
@@ -82,4 +82,4 @@ def test_an_offset_that_a_client_port_or_info_showed_narrows_the_range() -> None
 def test_the_resync_that_a_deposed_master_asks_for_tells_all_that_it_had(offset: int, lost: int) -> None:
     """P6: it asks for the byte behind its own stream, so nothing is left unheard."""
     assert loss(failover_tale(), OffsetSeen(A, ns(20.6), offset, is_last=True)) == Loss(lost, 0)
-    assert loss_text(Loss(lost, 0)) == f"{lost} bytes of writes lost"
+    assert loss_text(Loss(lost, 0)) == f"{lost} bytes of writes were lost"

@@ -55,8 +55,8 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     assert reasons(incident) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
     assert (incident.slots, incident.slot_count) == ("0-99", 100)
     assert summary_of(incident, NAMES) == (
-        "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
-        " 100 slots (0-99) out of reach for 9.89 s to 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
+        "a was marked FAIL 3.00 s after its last sign of life. It answered again after 10.50 s."
+        " 100 slots (0-99) were unreachable for 9.89 s to 10.50 s. No failover by its only replica r: it may not be elected (NOFAILOVER)"
     )
 
 
@@ -74,8 +74,8 @@ def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> No
 
     assert (incident.kind, incident.subject) == ("failure", A)
     assert reasons(incident) == ["r, a replica of a, does not take over: it was out of reach itself"]
-    assert summary_of(incident, NAMES).startswith("a and r failed together: FAIL was agreed")
-    assert " after the first one's last sign of life" in summary_of(incident, NAMES)
+    assert summary_of(incident, NAMES).startswith("a and r were marked FAIL ")
+    assert " after the last sign of life of a. " in summary_of(incident, NAMES)
 
 
 def test_processes_that_ended_are_no_partition() -> None:
@@ -88,7 +88,7 @@ def test_processes_that_ended_are_no_partition() -> None:
     assert [incident.kind for incident in told(dead(A, B))] == ["partition", "failure", "failure", "outage"]
     assert [incident.kind for incident in told(tale)] == ["failure", "failure", "outage"]
     first = told(tale)[0]
-    assert "; its process ended; 100 slots (0-99) not served for 10.50 s" in summary_of(first, NAMES)
+    assert " Cause: its process ended. 100 slots (0-99) were not served for 10.50 s" in summary_of(first, NAMES)
     assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
     (down,) = [step for step in first.steps if step.kind == "unserved"]
     assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))
@@ -99,10 +99,10 @@ def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
     incident = next(incident for incident in told(dead(A, C, agreed=False)) if incident.subject == A)
 
     assert reasons(incident)[:2] == [
-        "voting master a is gone; 1 left, 2 of 3 are needed",
-        "voting master c is gone; 1 left, 2 of 3 are needed",
+        "voting master a has failed; 1 left, 2 of 3 are needed",
+        "voting master c has failed; 1 left, 2 of 3 are needed",
     ]
-    assert "2 voting masters gone (a and c): 1 left, 2 of 3 are needed" in summary_of(incident, NAMES)
+    assert "2 voting masters failed (a and c): 1 left, 2 of 3 are needed" in summary_of(incident, NAMES)
 
 
 @pytest.mark.parametrize(
