@@ -119,13 +119,15 @@ def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
     hosts = sorted({member.host for member in placed})
     quorum = quorum_of(len(voters))
     if len(voters) - 1 < quorum:
-        text = f"{len(voters)} voting masters need {quorum} votes: if one dies, nobody can be elected in its place"
+        text = f"{len(voters)} voting masters need {quorum} votes: if one is lost, no replica can be elected"
         few = Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, "", "", None, ts_ns, 1, quorum, text)
     else:
         few = None
     findings = [few] if few is not None else []
     if len(hosts) < 2:
-        text = f"all {len(placed)} nodes are on the host {hosts[0] or 'of no known address'}: if it dies, all is down"
+        text = (
+            f"all {len(placed)} nodes run on one host, {hosts[0] or 'address unknown'}: its loss takes the cluster down"
+        )
         return [*findings, Finding(Severity.NOTE, FindingCode.ONE_HOST, "", "", None, ts_ns, 1, len(placed), text)]
     for host in hosts:
         findings += _loss_of(host, placed, voters, quorum, ts_ns)
@@ -139,15 +141,15 @@ def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int,
         return []
     if left < quorum:
         text = (
-            f"host {host} holds {len(lost)} of {len(voters)} voting masters: if it dies, {left} are left,"
-            f" {quorum} votes are needed, and nobody can be elected"
+            f"host {host} holds {len(lost)} of {len(voters)} voting masters: its loss leaves {left},"
+            f" {quorum} votes are needed, and no replica can be elected"
         )
         node = lost[0].node if len(lost) == 1 else ""
         return [Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, node, host, None, ts_ns, 1, quorum, text)]
     stuck = [voter for voter in lost if not any(other.master == voter.node and other.host != host for other in placed)]
     return [
         Finding(Severity.WARNING, FindingCode.SHARD_ON_ONE_HOST, voter.node, host, None, ts_ns, 1, None,
-                f"the shard of {short(voter.node)} has no replica outside host {host}: if it dies, its slots are down")
+                f"the shard of {short(voter.node)} has no replica outside host {host}: the loss of the host takes its slots down")
         for voter in stuck
     ]  # fmt: skip
 

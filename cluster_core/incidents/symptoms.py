@@ -126,7 +126,7 @@ def _answers(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
         if checkup.lost:
             yield Symptom(Severity.WARNING, SymptomCode.NO_ANSWER, f"{checkup.address} does not answer: {checkup.lost}")
         elif checkup.is_loading:
-            text = f"{checkup.address} is loading its data and was asked nothing more"
+            text = f"{checkup.address} is loading its data and was not measured"
             yield Symptom(Severity.WARNING, SymptomCode.LOADING, text)
 
 
@@ -181,9 +181,7 @@ def _members(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
         return
     others = [address for address, topology in asked if _owners(topology) != _owners(view)]
     if others:
-        text = (
-            f"{len(others)} of {len(asked)} nodes hold other nodes for owners of slots than the rest: {_named(others)}"
-        )
+        text = f"{len(others)} of {len(asked)} nodes report other slot owners than the rest: {_named(others)}"
         yield Symptom(Severity.WARNING, SymptomCode.OWNERS_DIFFER, text)
     known = [frozenset(node.id for node in one.nodes if not node.flags & NodeFlags.HANDSHAKE) for _, one in asked]
     usual, _ = Counter(known).most_common(1)[0]
@@ -248,7 +246,7 @@ def _memory(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
             yield Symptom(Severity.WARNING, SymptomCode.CLIENTS_FULL, text)
     unlimited = [checkup.address for checkup in answered if not checkup.number("maxmemory")]
     if unlimited:
-        text = f"{len(unlimited)} of {len(answered)} nodes have no maxmemory: how near they are to the end is not known"
+        text = f"{len(unlimited)} of {len(answered)} nodes have no maxmemory: headroom unknown"
         yield Symptom(Severity.NOTE, SymptomCode.NO_MEMORY_LIMIT, text)
 
 

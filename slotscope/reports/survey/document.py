@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cluster_core.kinds import Severity
 from cluster_core.load.sampling import Estimate
 from slotscope.reports.document import Cell, Column, Commands, Document, Facts, Format, Section, Table
 from slotscope.reports.records import Row
@@ -27,6 +28,8 @@ def look_document(overview: Overview, address: str) -> Document:
         if all(group.keys is not None and not group.keys.value for group in overview.untouched)
         else overview.untouched
     )
+    graver = [symptom for symptom in overview.symptoms if symptom.severity != Severity.NOTE]
+    minor = [symptom.text for symptom in overview.symptoms if symptom.severity == Severity.NOTE]
     command = (
         f"{program_name()} rebalance {shell_word(address)}",
         "plan which slots to move; nothing is changed without --apply",
@@ -40,11 +43,11 @@ def look_document(overview: Overview, address: str) -> Document:
         _keys("Most used keys", "by OBJECT FREQ, a logarithmic counter up to 255", overview.most_used_keys),
         _keys("Longest untouched keys", "by OBJECT IDLETIME", overview.idlest_keys),
         Section("untouched", "Untouched memory", [Facts([_untouched(row) for row in untouched], is_tiled=True)]),
-        Section("notes", "Notes", [Facts([("-", note) for note in overview.notes])]),
+        Section("notes", "Notes", [Facts([("-", note) for note in (*minor, *overview.notes)])]),
         *([Section("next", "Next", [Commands([command])])] if len(overview.masters) > 1 else []),
     ]
     return Document(
-        "look", f"look at {address}", overview.verdict, sections, subtitle="".join(f" · {figure}" for figure in figures), warnings=overview.symptoms
+        "look", f"look at {address}", overview.verdict, sections, subtitle="".join(f" · {figure}" for figure in figures), warnings=graver
     )  # fmt: skip
 
 
@@ -81,7 +84,7 @@ def _slots(overview: Overview) -> Section:
         Column("Of CPU time", Format.SHARE, lambda slot: slot.cpu_share),
     ]
     table = Table("slots", "", columns, overview.slots, on_terminal=ROWS_SHOWN, is_sample=True)
-    return Section("slots", "Slots that stand out", [table], about="three times the mean or more")
+    return Section("slots", "Heavy slots", [table], about="three times the mean or more")
 
 
 def _keys(heading: str, about: str, keys: Sequence[Row]) -> Section:
