@@ -154,11 +154,11 @@ def _impact(incident: IncidentLine) -> str:
         least, most = incident.figures.get("outage_min_ms") or 0, incident.figures.get("outage_ms")
         if most is None:
             return f"{slots} not back"
-        if incident.kind == IncidentKind.OUTAGE and len(incident.nodes) > 1:
-            return f"{slots} up to {seconds(most)}"
+        if incident.kind == IncidentKind.OUTAGE and incident.variant != "whole cluster" and len(incident.nodes) > 1:
+            return f"{slots} ≤ {seconds(most)}"
         if most - least <= RANGE_MS:
             return f"{slots} {seconds(most)}"
-        shortest = "up to " if not least else f"{least / 1000:.1f}-" if most < MINUTE_MS else f"{seconds(least)} to "
+        shortest = "≤ " if not least else f"{least / 1000:.1f}-" if most < MINUTE_MS else f"{seconds(least)} to "
         return f"{slots} {shortest}{f'{most / 1000:.1f} s' if most < MINUTE_MS else seconds(most)}"
     if incident.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):
         left = sum(step.kind == EventKind.SLOT_OPEN for step in incident.steps)
