@@ -122,6 +122,10 @@ GRAVITY = (
 """Of incidents that took as much service the first of these is the gravest."""
 
 
+CAUSE_SHARE = 0.8
+"""Share of the time of an outage from which its failover is the headline."""
+
+
 def gravest_of(incidents: Sequence[IncidentLine]) -> IncidentLine | None:
     """A loss of data, else the incident that took most service: slots times time; of equal ones the first.
 
@@ -233,7 +237,7 @@ class HistoryReport:
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """The headline and the details of the gravest incident; a headline about an outage names its failover, too."""
+        """The headline and the details of the gravest incident, or of the failover that accounts for most of an outage."""
         length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
         gravest = self.gravest
         if gravest is None:
@@ -241,9 +245,10 @@ class HistoryReport:
             if self.set_up:
                 return f"{self.set_up}; nothing else was seen in {length}{seen_by}.", ""
             return f"No change of role, slots, health or process was seen in {length}{seen_by}.", ""
-        head, _, rest = gravest.summary.partition(SENTENCE)
         if gravest.kind == IncidentKind.OUTAGE and (failover := self._failover_within(gravest)) is not None:
-            head += f". {failover.summary.partition(SENTENCE)[0]}"
+            of_failover, of_outage = (incident.figures.get("outage_ms") or 0 for incident in (failover, gravest))
+            gravest = failover if of_failover >= CAUSE_SHARE * of_outage else gravest
+        head, _, rest = gravest.summary.partition(SENTENCE)
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last
         return f"{counts} in {length}: {head}.", rest and f"{rest}."

@@ -67,7 +67,10 @@ def clock(offset_ms: int) -> str:
 def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
     """Print the headline, the evidence, warnings, then all incidents, one line each, and notes."""
     ink = Ink(console)
-    ink.line(ink.words(text.printable(report.verdict[0], SUMMARY_LENGTH_MAX), "bold"))
+    headline, details = report.verdict
+    ink.line(ink.words(text.printable(headline, SUMMARY_LENGTH_MAX), "bold"))
+    if details:
+        ink.line(ink.words(text.printable(details, SUMMARY_LENGTH_MAX)))
     if report.seen_by:
         ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
     if report.set_up and report.incidents:

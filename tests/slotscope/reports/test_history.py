@@ -120,7 +120,7 @@ def test_notes_stand_below_the_incidents() -> None:
     """Everybody who tries it on one host gets one."""
     text = printed()
 
-    assert text.index("1 warning") < text.index("Incidents") < text.index("1 note") < text.index("are on the host")
+    assert text.index("1 warning") < text.index("Incidents") < text.index("1 note") < text.index("run on one host")
 
 
 def test_a_story_counts_time_from_its_start() -> None:
@@ -220,14 +220,15 @@ def test_an_answer_that_is_older_than_the_polls_states_its_age() -> None:
     assert view.record()["answered_at"].startswith("2023-11-14T22:13:23")
 
 
-def test_a_headline_about_an_outage_names_the_failover_that_caused_it() -> None:
-    """The counts of incidents begin with the gravest kind."""
+def test_a_headline_about_an_outage_is_the_failover_that_caused_it() -> None:
+    """The counts of incidents begin with the gravest kind; the details have the impact."""
     report = history_report()
 
     assert report.gravest is not None
     assert report.gravest.kind == "outage"
     assert report.verdict[0].startswith("1 failover and 1 outage in 30.00 s: ")
-    assert ". Failover: 10.0.0.1:7003 (dddddddd) replaced " in report.verdict[0]
+    assert ": Failover: 10.0.0.1:7003 (dddddddd) replaced " in report.verdict[0]
+    assert report.verdict[1].startswith("100 slots (0-99) were unreachable for ")
 
 
 def test_a_shard_of_unknown_slots_that_was_out_for_long_is_graver_than_a_short_refusal_of_all() -> None:
