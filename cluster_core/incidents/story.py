@@ -188,7 +188,8 @@ def _consequences(incident: Incident, names: Names) -> list[str]:
 def _unserved(incident: Incident) -> list[str]:
     """Return the unserved slots and the duration, equal ones once."""
     lacks = (
-        f"{_slots(step)} {'was' if step.amount == 1 else 'were'} {_LACKS[step.kind]} {_length(step)}"
+        f"{'Its slots' if step.amount is None else _slots(step)} {'was' if step.amount == 1 else 'were'}"
+        f" {_LACKS[step.kind]} {_length(step)}"
         for step in incident.steps
         if step.kind in _LACKS
     )

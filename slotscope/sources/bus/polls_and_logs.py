@@ -271,11 +271,11 @@ class Unrecorded:
             for kind, spans in sorted(by_kind.items()):
                 start_ns, end_ns, last = spans[-1]
                 seconds = sum(end - start for start, end, _ in spans) / 1e9
-                times_told = "once" if len(spans) == 1 else f"{len(spans)} times"
+                times = "once" if len(spans) == 1 else f"{len(spans)} times"
                 sentence = (
-                    f"{series} could not record {kind} {times_told}, {seconds:.1f} s in all, last from"
-                    f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}): what is told of"
-                    " these times may be partial (bronze/unrecorded)"
+                    f"{series} could not record {kind} {times}, {seconds:.1f} s in all, last from"
+                    f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}):"
+                    " results for these times may be partial (bronze/unrecorded)"
                 )
                 caveats.append(Caveat.warning(Code.GAPS, sentence, series))
         return caveats
