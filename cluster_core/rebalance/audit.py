@@ -109,7 +109,11 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
         for node, slots in by_node.items()
     ]
     keys = float(sum(held.values()))
-    detail = _few(details) or f"the former owners hold no key of {len(left)} moved slots"
+    moved = len(stored.plan.moves)
+    asked = (
+        f"{moved} moved slots" if len(left) == moved else f"{len(left)} of {moved} moved slots; the rest do not answer"
+    )
+    detail = _few(details) or f"the former owners hold no key of {asked}"
     return Finding(LEFT_BEHIND, "", 0.0, keys, 0.0, not held, detail)
 
 

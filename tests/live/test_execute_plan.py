@@ -118,7 +118,7 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     assert "pausing after the current step" in told
     last = told.splitlines()[-1]
     assert re.fullmatch(
-        r"slotscope: paused in batch 1 of 1; \d+ of 100 slots are in place; run again to go on, --rollback to undo",
+        r"slotscope: paused in batch 1 of 1; \d+ of 100 slots are in place; run again to resume, --rollback to undo",
         last,
     )
     assert before != owners_of(redis7.masters[0]) != list(stored.plan.owners_after)

@@ -266,7 +266,7 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
 
     last = capsys.readouterr().err.splitlines()[-1]
     assert "NOPERM" in last
-    assert last.endswith("0 of 4 slots are in place; run again to go on, --rollback to undo")
+    assert last.endswith("0 of 4 slots are in place; run again to resume, --rollback to undo")
     assert owners_of(valkey.masters[0]) == before
 
 

@@ -229,8 +229,8 @@ class Execution(Run):
 
     def _next(self) -> str:
         if self.settings.rollback:
-            return "run --rollback again to go on, without it to carry the plan out"
-        return "run again to go on, --rollback to undo"
+            return "run --rollback again to resume, without it to carry the plan out"
+        return "run again to resume, --rollback to undo"
 
     def _end(self) -> StepKind:
         return StepKind.ROLLED_BACK if self.settings.rollback else StepKind.FINISHED

@@ -108,7 +108,12 @@ def test_open_slots_break_the_promise() -> None:
 
 def test_keys_that_the_former_owner_still_holds_are_told() -> None:
     """COUNTKEYSINSLOT there must be 0."""
-    assert audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 0}).kept is True
+    clean = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 0})
+    assert clean.kept is True
+    assert (
+        clean.detail
+        == f"the former owners hold no key of 2 of {len(stored().plan.moves)} moved slots; the rest do not answer"
+    )
     audit = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 5})
     assert (audit.kept, audit.measured) == (False, 5)
     assert audit.detail == "a:6379 (a) holds 5 keys of slots 2"

@@ -169,7 +169,7 @@ def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
     first = sum(len(job.slots) for job in stored.batches[0].jobs)
     so_far = f"{first} of {len(stored.plan.moves)} slots are in place"
     assert outcome == Outcome(
-        Verdict.PAUSED, (f"paused after batch 1 of {count}; {so_far}; run again to go on, --rollback to undo",)
+        Verdict.PAUSED, (f"paused after batch 1 of {count}; {so_far}; run again to resume, --rollback to undo",)
     )
     assert cluster.journal[-1].step == "paused"
     assert again(cluster, stored).verdict is Verdict.FINISHED
@@ -198,7 +198,7 @@ def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refus
     assert all(sight.nodes[target].open_keys[slot] for slot, (_, target) in left.items())
     assert bool(left) or refused == "MIGRATE"
     left_open = f"slots {SlotSet(left)} are left open; " if left else ""
-    assert sentence.endswith(f"0 of 12 slots are in place; {left_open}run again to go on, --rollback to undo")
+    assert sentence.endswith(f"0 of 12 slots are in place; {left_open}run again to resume, --rollback to undo")
     assert cluster.owners() == list(stored.problem.owners)
     assert again(cluster, stored).verdict is Verdict.FINISHED
     assert_all_right(cluster, stored.plan.owners_after)
@@ -245,7 +245,7 @@ def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
     assert outcome.sentences[0].startswith("paused: ")
     assert "Connection lost" in outcome.sentences[0]
     assert cluster.look((A, B, C, D)).active_jobs() == []
-    assert outcome.sentences[0].endswith("run again to go on, --rollback to undo")
+    assert outcome.sentences[0].endswith("run again to resume, --rollback to undo")
     assert cluster.owners() == list(stored.problem.owners)
 
 
