@@ -24,7 +24,7 @@ def command(query: Text = "", *, request: Request = Request()) -> None:
     answer = ask(connect(request.root), query) if query else contents(request.root)
     for table in find_unwritten(request.root, query):
         sys.stderr.write(
-            f"note: {table.name} is not there and counts as empty: {' or '.join(writers(table))} writes it\n"
+            f"note: {table.name} does not exist and counts as empty: {' or '.join(writers(table))} writes it\n"
         )
     deliver_answer(answer, stream=sys.stdout, as_json=request.json)
 

@@ -43,6 +43,9 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
     try:
         found = connection.execute(query)
         return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+    except duckdb.CatalogException as error:
+        message = str(error).partition("\n")[0].strip().rstrip(".!")
+        raise InputError(f"{message}; slotscope sql lists tables and views") from error
     except duckdb.Error as error:
         raise InputError(" ".join(str(error).split())) from error
 

@@ -83,7 +83,8 @@ def test_an_empty_answer_says_that_a_table_is_not_there(tmp_path, capsys) -> Non
 
     assert (code, out.split()) == (0, ["incident"])
     assert (
-        err == "note: gold/incidents is not there and counts as empty: history or follow or sentinel-replay writes it\n"
+        err
+        == "note: gold/incidents does not exist and counts as empty: history or follow or sentinel-replay writes it\n"
     )
 
 

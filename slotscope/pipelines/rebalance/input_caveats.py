@@ -63,7 +63,9 @@ def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[Plan
     """Masters that are gone and hold nothing, and windows of slots that moved meanwhile."""
     known = {node.id for node in nodes}
     caveats = [
-        Caveat(Severity.WARNING, Code.GONE, f"master {node.id} holds no slots and is failed or unknown: left out")
+        Caveat(
+            Severity.WARNING, Code.GONE, f"master {node.address} ({node.id[:8]}) has failed and has no slots: left out"
+        )
         for node in topology.masters()
         if node.id not in known
     ]
