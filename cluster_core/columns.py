@@ -3,7 +3,7 @@
     class VoteRow(NamedTuple):
         voter: Annotated[str, "node that was asked"]
         epoch: Annotated[Unsigned, "epoch of the election"]
-        answered_ns: Annotated[Instant | None, "when the vote left; null if refused"]
+        answered_ns: Annotated[Instant | None, "time of the vote; null if refused"]
 
 `schemas.table` makes a table's columns of them, Arrow and Delta follow from these.
 """
@@ -74,7 +74,7 @@ def _column(name: str, hint: Any, row: type) -> Column:
     kind = next((note for note in notes if isinstance(note, Kind)), Kind.PLAIN)
     about = next((note for note in notes if isinstance(note, str)), "")
     if not about:
-        raise KeyError(f"{row.__name__}.{name} does not say what it holds")
+        raise KeyError(f"{row.__name__}.{name} has no comment")
     if kind is Kind.MESSAGE:
         name, optional = MESSAGE_COLUMN, True
     return Column(name, inner, kind, optional, about)

@@ -155,7 +155,7 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
     for line in left:
         sys.stdout.write(printable(line) + "\n")
     if not jobs:
-        raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
+        raise InputError("none of these files can be read on its own; `slotscope --help` lists the inputs of commands")
     codes = []
     for job in jobs:
         arguments = [*job.job.split(), *job.words, "--mode", request.mode]

@@ -34,7 +34,7 @@ SAVING_CURVES = snapshot_table(
         required(
             "saved_bytes",
             LONG,
-            "estimated memory saved; negative for lists whose nodes round up more",
+            "estimated memory saved; negative for lists with more rounding per node",
         ),
         required("walked_max", LONG, "most elements (lists: bytes) that one command then walks"),
         required("is_knee", FLAG, "recommended value: the first with 80 % of the largest saving"),

@@ -82,7 +82,7 @@ class Code(StrEnum):
     NODE_TIMEOUT = "node-timeout"
     """The node timeout is unknown or assumed; give --node-timeout-ms."""
     SET_UP = "set-up"
-    """The evidence shows the set-up of the cluster, which is no incident."""
+    """The evidence shows the set-up of the cluster, which is not an incident."""
     PROFILE = "profile"
     """The server version is unknown or ambiguous; logs of a start name it."""
     NO_MESSAGES = "no-messages"

@@ -171,7 +171,7 @@ def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int) -> list[Ch
 _WORDS = {
     Kind.RESTART: (
         "restart, or resync a replica and fail over: tables are made to measure, room to grow is given back",
-        "what grows again takes its room again, a stream's last node 4 kB with the next entry",
+        "memory rises again as values grow; the last node of a stream takes 4 kB with the next entry",
         "none needed",
     ),
     Kind.ALLOCATOR: (

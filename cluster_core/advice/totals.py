@@ -112,7 +112,7 @@ def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
         Hint(
             "expire", item.name, item.untouched_30d, item.keys,
             f"EXPIRE on its keys: none of {item.keys:,} ever expires, {item.size:,} bytes in all; "
-            + ("what nobody touched for 30 days would come free" if item.untouched_30d is not None else "how much is unused is not recorded"),
+            + ("keys unused for 30 days would be freed" if item.untouched_30d is not None else "idle times are not recorded"),
             "keys vanish: only where they can be made again", "PERSIST, before they expire",
         )
         for item in result[:LISTED_MAX]

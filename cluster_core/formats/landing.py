@@ -223,7 +223,7 @@ def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
         told = json.loads(raw)
         begin, end = time_ns(told["from"]), time_ns(told["to"])
         if begin is None or (end is None and told["to"] is not None):
-            raise ValueError("no time that is understood")
+            raise ValueError("the time is missing or cannot be parsed")
         count = told.get("missed")
         return Gap(
             Kind(told["kind"]), begin, end, Reason(told["reason"]), str(told.get("subject", "")), str(told.get("detail", "")),

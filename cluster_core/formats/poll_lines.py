@@ -85,7 +85,7 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[st
     if told.get("same") is True and before is not None and node in before:
         ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
         if ts_ns is None:
-            raise DecodeError("no time that is understood", offset=line, source=source)
+            raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
         last = before[node]
         sample = _sample(told, asked_ns, ts_ns, last.address)
         if sample.cluster_ok is None:
@@ -105,7 +105,7 @@ def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
         raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)
     ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
     if ts_ns is None:
-        raise DecodeError("no time that is understood", offset=line, source=source)
+        raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
     try:
         topology = read_nodes(text.encode("utf-8", "surrogatepass"), source=source)
     except DecodeError as error:
@@ -113,7 +113,7 @@ def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
         raise DecodeError(reason, offset=line, source=source) from error
     observer, address = _who(_member(told, NODE_NAMES), topology)
     if not observer and not address:
-        raise DecodeError("neither node nor text says who answered", offset=line, source=source)
+        raise DecodeError("the poll does not name the node that answered", offset=line, source=source)
     return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(told, asked_ns, ts_ns, address))
 
 

@@ -60,7 +60,7 @@ def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> l
         return []
     moment = time_ns(told.get("time"))
     if moment is None:
-        raise DecodeError("no time that is understood", offset=line, source=source)
+        raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
     node = told.get("node")
     return list(_samples(told["slot_stats"], moment, str(node)[:300] if node else "", line, source))
 
@@ -75,7 +75,7 @@ def _samples(reply: Any, ts_ns: int | None, node: str, offset: int, source: str)
         raise DecodeError("a reply of CLUSTER SLOT-STATS is a list of slots", offset=offset, source=source)
     for number, entry in enumerate(reply):
         if not isinstance(entry, list) or len(entry) != 2 or not _is_count(entry[0], SLOT_COUNT - 1):
-            raise DecodeError(f"entry {number} is no slot with its metrics", offset=offset, source=source)
+            raise DecodeError(f"entry {number} is not a slot with its metrics", offset=offset, source=source)
         slot, metrics = entry
         for name, value in _pairs(metrics, slot, offset, source):
             if name in METRICS:
@@ -89,7 +89,7 @@ def _pairs(metrics: Any, slot: int, offset: int, source: str) -> list[tuple[Any,
         return list(metrics.items())
     if isinstance(metrics, list) and len(metrics) % 2 == 0 and all(isinstance(name, str) for name in metrics[::2]):
         return list(zip(metrics[::2], metrics[1::2], strict=True))
-    raise DecodeError(f"slot {slot}: its metrics are no names and values", offset=offset, source=source)
+    raise DecodeError(f"slot {slot}: its metrics are not pairs of name and value", offset=offset, source=source)
 
 
 def _is_count(value: Any, most: int) -> bool:

@@ -36,7 +36,7 @@ def view_at(rows: Iterable[NodeViewRow], observer: str, ts_ns: int) -> Topology:
     """
     held = [row for row in held_at(rows, ts_ns) if row.observer == observer]
     if not held:
-        raise NoSuchView(f"nothing is known of what {observer} believed then")
+        raise NoSuchView(f"no view of {observer} is known at this time")
     held.sort(key=lambda row: (row.node_id != observer, row.node_id, row.valid_from_ns))
     latest = {row.node_id: row for row in held}
     return Topology(tuple(_node(row) for row in latest.values()))

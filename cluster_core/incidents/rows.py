@@ -17,92 +17,88 @@ MESSAGE_IDS_MAX: Final = 200
 class IncidentRow(NamedTuple):
     """One incident."""
 
-    incident: Annotated[Small, "its number in the snapshot, from 1 in order of time"]
-    incident_id: Annotated[str, "a name that stays when more captures are added"]
+    incident: Annotated[Small, "number in the snapshot, from 1, by time"]
+    incident_id: Annotated[str, "stable name; more captures do not change it"]
     kind: Annotated[IncidentKind, "failure, failover, resharding, epoch-collision, partition, membership, ..."]
     variant: Annotated[str, "automatic, manual, forced, takeover; agreed; joined, forgotten, reset; ..."]
-    subject: Annotated[str | None, "node that it is about: the failed or old master, the source"]
+    subject: Annotated[str | None, "subject node: failed or former master, or source"]
     subject_address: Annotated[str | None, "ip:port of that node"]
-    winner: Annotated[str | None, "node that took over: the new master, the target, the new id"]
+    winner: Annotated[str | None, "node that took over: new master, target or new id"]
     winner_address: Annotated[str | None, "ip:port of that node"]
-    nodes: Annotated[tuple[str, ...], "nodes that took part or saw it"]
-    epoch: Annotated[Unsigned | None, "config epoch that it brought"]
-    slots: Annotated[str | None, "slots that changed hands, or that nobody served, as CLUSTER NODES prints them"]
-    slot_count: Annotated[Small | None, "how many they are"]
+    nodes: Annotated[tuple[str, ...], "participants and witnesses"]
+    epoch: Annotated[Unsigned | None, "resulting config epoch"]
+    slots: Annotated[str | None, "moved or unserved slots, as in CLUSTER NODES"]
+    slot_count: Annotated[Small | None, "number of slots"]
     started_ns: Annotated[InstantAt, "first step"]
-    ended_ns: Annotated[InstantAt | None, "when it was over; null if the capture ends before"]
+    ended_ns: Annotated[InstantAt | None, "end; null if the capture ends before"]
     duration_ms: Annotated[int | None, "from start to end"]
     silence_to_pfail_ms: Annotated[int | None, "from the last sign of life to the first PFAIL"]
     silence_to_fail_ms: Annotated[int | None, "from the last sign of life to the first FAIL"]
     fail_to_election_ms: Annotated[int | None, "from the first FAIL to the first election"]
     election_ms: Annotated[int | None, "from the winner's request for votes to its win"]
     outage_min_ms: Annotated[int | None, "time without service of its slots, at least"]
-    outage_ms: Annotated[int | None, "time without service of its slots, at most; null while its end is not known"]
-    adoption_ms: Annotated[int | None, "from the win until all observers held the winner for the master"]
+    outage_ms: Annotated[int | None, "time without service of its slots, at most; null while its end is unknown"]
+    adoption_ms: Annotated[int | None, "from the win until all observers see the winner as the master"]
     offset_gap_bytes: Annotated[
-        int | None, "writes lost at least: the last offset seen of the old master less the winner's"
+        int | None, "lost writes, at least: last offset of the old master minus that of the winner"
     ]
     unheard_ms: Annotated[
-        int | None, "for how long the old master could write after that; 0: no more was lost; null: unknown"
+        int | None, "time in which the old master could write after that; 0: no more lost writes; null: unknown"
     ]
-    votes: Annotated[Small | None, "votes that the winner was given"]
-    refusals: Annotated[Small | None, "voting masters that refused it"]
+    votes: Annotated[Small | None, "votes for the winner"]
+    refusals: Annotated[Small | None, "voting masters that refused the winner"]
     steps: Annotated[Small, "rows in gold/incident_steps"]
-    summary: Annotated[str, "the whole in one sentence"]
-    message_ids: Annotated[tuple[int, ...], "messages that show it"]
-    rests_on_gap: Annotated[
-        bool | None, "whether all of it follows from silence where bytes are missing; null where that is not looked at"
-    ]
+    summary: Annotated[str, "summary in one sentence"]
+    message_ids: Annotated[tuple[int, ...], "messages with the evidence"]
+    rests_on_gap: Annotated[bool | None, "whether it is concluded from silence during a gap alone; null if not checked"]
     promoted_min_ns: Annotated[int | None, "failover: earliest time of the promotion; ns since the epoch"]
     promoted_max_ns: Annotated[int | None, "failover: latest time of the promotion; ns since the epoch"]
     evidence: Annotated[
         tuple[str, ...], "failover: kinds of evidence that show the promotion: capture, log, poll, metrics"
     ]
-    clock_skew_ms: Annotated[int | None, "failover: by how much the clocks of that evidence differ at least"]
+    clock_skew_ms: Annotated[int | None, "failover: clock skew of that evidence, at least"]
 
 
 class StepRow(NamedTuple):
     """One step of an incident."""
 
     incident: Annotated[Small, "number of the incident"]
-    step: Annotated[Small, "its place in the incident, from 1"]
-    at_ns: Annotated[Instant, "when"]
-    until_ns: Annotated[int | None, "until when, where several alike are one step; ns since the epoch"]
-    at_min_ns: Annotated[int | None, "earliest time at which it can have begun; null: at_ns is exact"]
-    until_min_ns: Annotated[int | None, "earliest time at which it can have ended; null: until_ns is exact"]
-    offset_ms: Annotated[int, "since the incident began"]
+    step: Annotated[Small, "step number, from 1"]
+    at_ns: Annotated[Instant, "time of the step"]
+    until_ns: Annotated[int | None, "end of equal actions that are one step; ns since the epoch"]
+    at_min_ns: Annotated[int | None, "earliest possible start; null: at_ns is exact"]
+    until_min_ns: Annotated[int | None, "earliest possible end; null: until_ns is exact"]
+    offset_ms: Annotated[int, "time since the start of the incident"]
     kind: Annotated[EventKind, "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."]
-    actor: Annotated[str, "node that did it, the first where several did"]
-    subject: Annotated[str | None, "node that it was done to"]
-    epoch: Annotated[Unsigned | None, "epoch that goes with it"]
+    actor: Annotated[str, "acting node, the first of several"]
+    subject: Annotated[str | None, "affected node"]
+    epoch: Annotated[Unsigned | None, "epoch of the step"]
     amount: Annotated[
         int | None,
-        "what goes with the kind: reports, slots, observers, replication offset; or how many nodes did it, if several",
+        "figure of the kind: reports, slots, observers, replication offset; or the number of acting nodes",
     ]
-    detail: Annotated[str, "why, or which slots; empty if there is nothing to say"]
-    ref: Annotated[MessageRef, "message that shows it; null if time or another source does"]
-    text: Annotated[str, "the step in plain words"]
-    rests_on_gap: Annotated[
-        bool | None, "whether it follows from silence while bytes are missing; null where that is not looked at"
-    ]
+    detail: Annotated[str, "reason or slots; empty if none"]
+    ref: Annotated[MessageRef, "message with the evidence; null for time or another source"]
+    text: Annotated[str, "sentence on the step"]
+    rests_on_gap: Annotated[bool | None, "whether it is concluded from silence during a gap; null if not checked"]
 
 
 class FindingRow(NamedTuple):
     """A violation or notable fact."""
 
-    finding: Annotated[Small, "its number in the snapshot, the gravest first"]
+    finding: Annotated[Small, "number in the snapshot, most severe first"]
     severity: Annotated[Severity, "error, warning or note"]
     code: Annotated[FindingCode, "split-claim, quorum-impossible, replication-lag, ..."]
     rule: Annotated[str, "rule of the protocol, such as R166"]
-    rule_text: Annotated[str | None, "what that rule says, in one sentence"]
-    node_id: Annotated[str | None, "node that it is about"]
-    other: Annotated[str | None, "the other node, host or message type that it is about"]
-    first_ns: Annotated[InstantAt | None, "when it was first seen"]
-    last_ns: Annotated[InstantAt | None, "when it was last seen"]
-    times: Annotated[int, "how often: messages, intervals, votes"]
-    amount: Annotated[int | None, "what goes with the code: ms, bytes, votes"]
-    text: Annotated[str, "the finding in plain words"]
-    message_ids: Annotated[tuple[int, ...], "messages that show it"]
+    rule_text: Annotated[str | None, "sentence of the rule"]
+    node_id: Annotated[str | None, "subject node"]
+    other: Annotated[str | None, "second subject: node, host or message type"]
+    first_ns: Annotated[InstantAt | None, "first occurrence"]
+    last_ns: Annotated[InstantAt | None, "last occurrence"]
+    times: Annotated[int, "number of messages, intervals or votes"]
+    amount: Annotated[int | None, "figure of the code: ms, bytes or votes"]
+    text: Annotated[str, "sentence on the finding"]
+    message_ids: Annotated[tuple[int, ...], "messages with the evidence"]
 
 
 def incident_row(

@@ -16,7 +16,7 @@ from numba.np import numpy_support
 from cluster_core.kernels.code_cache import KNOWN_MODULES, CodeCache
 
 if sys.byteorder != "little":
-    raise ImportError("the kernels read words whose first byte is the lowest; this machine orders bytes the other way")
+    raise ImportError("the kernels need a little-endian machine; this one is big-endian")
 
 _TYPES: Any = typeof_impl
 _ARRAYS: Any = numpy_support

@@ -74,7 +74,7 @@ def release_of(name: str) -> Release:
     """Return the release that ``redis-7.0`` or ``valkey-9.0`` names; raises ConditionError for one that is not known."""
     result = _NAME.match(name)
     if result is None:
-        raise ConditionError(f"{name!r} is no release: redis-7.0 or valkey-9.0 is", 0)
+        raise ConditionError(f"{name!r} is not a release; write redis-7.0 or valkey-9.0", 0)
     family, number = result[1], (int(result[2]), int(result[3]))
     if number < _FIRST[family]:
         first = ".".join(map(str, _FIRST[family]))
@@ -447,7 +447,7 @@ class ValueWriter:
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
         """Count the key, or raise: *refusal*, or that its value cannot be read; also where the beginning of the key *is_gone* out already."""
         offset = int(batch.offset[row])
-        reason = str(refusal) if refusal else "its value is not what its header says"
+        reason = str(refusal) if refusal else "its value does not match its header"
         if self._permissive and not is_gone:
             self.left_out[f"{KEY_TYPES[batch.type[row]]}: {reason}"] += 1
             self.keys -= 1

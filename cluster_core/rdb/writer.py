@@ -52,7 +52,7 @@ def length_bytes(value: int) -> bytes:
     """Return a length or count, 0 to 2**64 - 1 (`rdbSaveLen`)."""
     if value < 0x40:
         if value < 0:
-            raise EncodeError(f"{value} is no length")
+            raise EncodeError(f"{value} is not a length")
         return bytes((value,))
     if value < 0x4000:
         return bytes((0x40 | value >> 8, value & 0xFF))

@@ -31,14 +31,12 @@ class Finding(NamedTuple):
 
     aspect: Annotated[str, "owners, open slots, keys left behind or load"]
     resource: Annotated[str, "resource of a load; empty for counts"]
-    promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
-    measured: Annotated[float | None, "the same as measured; null if it could not be"]
-    allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]
-    kept: Annotated[bool | None, "whether the promise was kept; null if that is unknown or nothing can be compared"]
-    detail: Annotated[str, "how it was measured, what is wrong or why it was not compared"]
-    error: Annotated[
-        float | None, "by how much measured may be off in 95 of 100 cases; null where nothing was estimated"
-    ] = None
+    promised: Annotated[float | None, "load: planned maximum over the fair share"]
+    measured: Annotated[float | None, "measured value; null if not measurable"]
+    allowed: Annotated[float | None, "largest value that keeps the promise; null without a promise"]
+    kept: Annotated[bool | None, "whether the promise was kept; null if unknown or not comparable"]
+    detail: Annotated[str, "method, fault, or reason for no comparison"]
+    error: Annotated[float | None, "95 % error bound of the measurement; null where nothing was estimated"] = None
 
     @property
     def is_unknown(self) -> bool:

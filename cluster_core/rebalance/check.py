@@ -102,7 +102,7 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
     if (count_ranges(scaled.owner), count_ranges(owner)) != (plan.ranges_before, plan.ranges_after):
         wrong.append("the slot ranges are counted wrong")
     if tuple(scaled.masters[n].id for n in owner) != plan.owners_after:
-        wrong.append("the owners afterwards are not what the moves lead to")
+        wrong.append("the moves do not lead to the planned owners")
     for when, owners in (("before", scaled.owner), ("after", owner)):
         sums = scaled.totals(owners)
         for r, reach in enumerate(plan.reach):
@@ -119,9 +119,9 @@ def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
     if plan.ranges_bound > least_ranges(scaled, bounded):
         wrong.append(f"it is not proven that there are at least {plan.ranges_bound} slot ranges")
     if plan.ranges_bound > plan.ranges_after:
-        wrong.append(f"there are {plan.ranges_after} slot ranges, and {plan.ranges_bound} are said to be the least")
+        wrong.append(f"there are {plan.ranges_after} slot ranges, and {plan.ranges_bound} are claimed as the minimum")
     if plan.curve and (plan.budget, plan.moved, plan.ranges_after, len(plan.moves)) not in plan.curve:
-        wrong.append("the plan is no point of its own curve")
+        wrong.append("the plan is missing from its own curve")
     for point in plan.curve:
         if point.moved < plan.bound or point.ranges < plan.ranges_bound:
             wrong.append(f"a budget of {point.budget} cannot give {point.ranges} ranges for {point.moved}")

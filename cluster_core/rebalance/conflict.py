@@ -30,7 +30,7 @@ class ConflictKind(StrEnum):
     SLOT = "slots above every capacity"
     SMALL = "limits below the lightest slot"
     ZONES = "zones"
-    CAPACITY = "capacities with what is pinned, drained and in zones"
+    CAPACITY = "capacities with pinned slots, drains and zones"
     TOGETHER = "limits together"
 
 

@@ -37,7 +37,7 @@ _OTHERS: Final = {
 def _public(kind: type, name: str) -> Any:
     """Return a member of an enum or another public name of a class of `cluster_core`; pickles name it by `getattr`."""
     if not isinstance(kind, type) or not kind.__module__.startswith("cluster_core.") or name.startswith("_"):
-        raise pickle.UnpicklingError(f"{kind}.{name} is no part of a state")
+        raise pickle.UnpicklingError(f"{kind}.{name} is not allowed in a state")
     return getattr(kind, name)
 
 
@@ -52,7 +52,7 @@ class _Unpickler(pickle.Unpickler):
             class_ = super().find_class(module, name)
             if getattr(class_, "__module__", "") == module:
                 return class_
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a state")
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a state")
 
 
 def save(value: object) -> bytes:

@@ -70,13 +70,13 @@ def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLin
     ts_ns = time_ns(record.get("t2", record.get("time", record.get("t"))))
     asked_ns = time_ns(record.get("t", record.get("asked", ts_ns)))
     if ts_ns is None or asked_ns is None:
-        raise wrong("no time that is understood")
+        raise wrong("the time is missing or cannot be parsed")
     node = record.get("node", record.get("port"))
     if not isinstance(node, str | int) or isinstance(node, bool) or not str(node):
-        raise wrong("neither node nor port says who answered")
+        raise wrong("the poll does not name the sentinel that answered")
     masters = _instances(record["masters"])
     if masters is None:
-        raise wrong("masters is no list of instances")
+        raise wrong("masters is not a list of instances")
     polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, _instances(record.get("sentinels")) or ())
     return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
 

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from cluster_core.columns import Instant, Small, Unsigned
 from cluster_core.kinds import Source
 
-Observer = Annotated[str, "id of the sentinel (8 digits of it where no more was seen)"]
+Observer = Annotated[str, "id of the sentinel; 8 digits if the rest is unknown"]
 
 
 class SentinelViewRow(NamedTuple):
@@ -17,7 +17,7 @@ class SentinelViewRow(NamedTuple):
     master: Annotated[str, "name of the master"]
     ip: Annotated[str, "its address"]
     port: Annotated[Small, "its port"]
-    flags: Annotated[str, "as SENTINEL MASTERS prints them, without disconnected: s_down,o_down,master"]
+    flags: Annotated[str, "flags as in SENTINEL MASTERS, without disconnected: s_down,o_down,master"]
     config_epoch: Annotated[Unsigned, "epoch of its configuration"]
     failover_state: Annotated[str, "wait_start, ..., empty without a failover"]
     quorum: Annotated[Small | None, "sentinels that must agree, if known"]
@@ -32,11 +32,11 @@ class SentinelEventRow(NamedTuple):
 
     event_id: Annotated[int, "number of the event in the snapshot, in order of time"]
     observer: Observer
-    ts_ns: Annotated[Instant, "when"]
+    ts_ns: Annotated[Instant, "time of the event"]
     channel: Annotated[str, "+sdown, +odown, +switch-master, ...; voted, failover-delayed of logs"]
-    text: Annotated[str, "what it said"]
-    master: Annotated[str | None, "name of the master that it names"]
-    subject: Annotated[str | None, "ip:port, or id of a sentinel, that it names"]
+    text: Annotated[str, "text of the event"]
+    master: Annotated[str | None, "master in the event"]
+    subject: Annotated[str | None, "ip:port or sentinel id in the event"]
     source: Annotated[Source, "log"] = Source.LOG
 
 
@@ -44,12 +44,12 @@ class SentinelVoteRow(NamedTuple):
     """A vote of a sentinel, requested or logged."""
 
     vote_id: Annotated[int, "number of the row in the snapshot, in order of time"]
-    ts_ns: Annotated[Instant, "when it was answered, or told"]
+    ts_ns: Annotated[Instant, "time of the answer or log line"]
     voter: Annotated[str, "id of the sentinel that voted"]
-    candidate: Annotated[str, "id of the sentinel that asked; of its own vote the one it is for"]
+    candidate: Annotated[str, "id of the requesting sentinel; for a vote without request its choice"]
     master: Annotated[str, "name of the master"]
-    epoch: Annotated[Unsigned, "epoch for which it was asked"]
-    voted_for: Annotated[str, "id of the sentinel that has its vote; * if none has"]
+    epoch: Annotated[Unsigned, "requested epoch"]
+    voted_for: Annotated[str, "id of the sentinel with its vote; * if none"]
     voted_epoch: Annotated[Unsigned, "epoch of that vote"]
-    granted: Annotated[bool, "whether who asked has the vote for that epoch"]
+    granted: Annotated[bool, "whether the candidate has the vote for that epoch"]
     source: Annotated[Source, "log"] = Source.LOG

@@ -150,7 +150,7 @@ def parse_range(word: str, *, offset: int = 0, source: str = "<slots>") -> tuple
     first, dash, last = word.partition("-")
     bounds = [_number(first), _number(last) if dash else _number(first)]
     if bounds[0] is None or bounds[1] is None:
-        raise DecodeError(f"{word[:40]!r} is no slot or range of slots", offset=offset, source=source)
+        raise DecodeError(f"{word[:40]!r} is not a slot or range of slots", offset=offset, source=source)
     if bounds[0] > bounds[1]:
         raise DecodeError(f"the range {word} ends before it begins", offset=offset, source=source)
     return bounds[0], bounds[1]

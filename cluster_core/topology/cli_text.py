@@ -73,7 +73,7 @@ class _Reader:
             if not self.waiting:
                 raise self.fault(f"item {number} is in no list")
             if len(self.levels) >= NESTING_MAX:
-                raise self.fault(f"more than {NESTING_MAX} lists within one another")
+                raise self.fault(f"more than {NESTING_MAX} lists nested")
             value: Any = {} if sign == "#" else []
             self._put(value)
             self.levels.append(_Level(column, value))
@@ -91,7 +91,7 @@ class _Reader:
             raise self.fault("a name without a value")
         name = self._scalar(match[1])
         if name in self.levels[-1].value:
-            raise self.fault(f"the name {name[:40]!r} a second time")
+            raise self.fault(f"the name {name[:40]!r} appears twice")
         self.levels[-1].key = name
         return match.end()
 
@@ -117,7 +117,7 @@ class _Reader:
             return _ESCAPE.sub(self._unescape, content[1:-1])
         if content.startswith("(error) "):
             raise self.fault(f"the reply is an error: {content[8:200]}")
-        raise self.fault(f"{content[:60]!r} is no value")
+        raise self.fault(f"{content[:60]!r} is not a value")
 
     def _unescape(self, match: re.Match[str]) -> str:
         if match[1]:

@@ -82,7 +82,7 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
                 raise kind(f"a line of {fields.left} words, not {_FIELDS} or more", offset=offset, source=source)
             node = _read_node(fields)
             if node.id in seen:
-                raise DecodeError(f"node {node.id} a second time", offset=offset, source=source)
+                raise DecodeError(f"node {node.id} appears twice", offset=offset, source=source)
             seen[node.id] = offset
             nodes.append(node)
         offset = end + 1
@@ -103,7 +103,7 @@ def _read_node(fields: _Words) -> Node:
     config_epoch = _read_number(fields, _EPOCH)
     link = fields.take()
     if link not in ("connected", "disconnected"):
-        raise fields.fault(f"{link[:40]!r} is no state of a link")
+        raise fields.fault(f"{link[:40]!r} is not a link state")
     claims = _read_claims(fields)
     return Node(
         id=node_id,
@@ -128,7 +128,7 @@ def _read_node(fields: _Words) -> Node:
 def _read_id(fields: _Words) -> str:
     word = fields.take()
     if not NODE_ID.fullmatch(word):
-        raise fields.fault(f"{word[:48]!r} is no node id of 40 characters")
+        raise fields.fault(f"{word[:48]!r} is not a node id of 40 characters")
     return word
 
 
@@ -138,12 +138,12 @@ def _read_address(fields: _Words) -> tuple[str, int, int | None, str, dict[str, 
     bare, at, bus = place.partition("@")
     ip, colon, port = bare.rpartition(":")
     if not colon or not _is_port(port) or (at and not _is_port(bus)):
-        raise fields.fault(f"{place[:80]!r} is no address of the form ip:port@cport")
+        raise fields.fault(f"{place[:80]!r} is not an address of the form ip:port@cport")
     aux: dict[str, str] = {}
     for entry in rest[1:]:
         name, equals, value = entry.partition("=")
         if not equals or not name or name in aux:
-            raise fields.fault(f"{entry[:80]!r} is no name=value, or a name a second time")
+            raise fields.fault(f"{entry[:80]!r} is not name=value, or repeats a name")
         aux[name] = value
     return ip, int(port), int(bus) if at else None, rest[0] if rest else "", aux
 
@@ -155,7 +155,7 @@ def _is_port(text: str) -> bool:
 def _read_number(fields: _Words, shape: re.Pattern[str]) -> int:
     word = fields.take()
     if not shape.fullmatch(word) or int(word) > _EPOCH_MAX:
-        raise fields.fault(f"{word[:40]!r} is no number")
+        raise fields.fault(f"{word[:40]!r} is not a number")
     return int(word)
 
 
@@ -170,7 +170,7 @@ def _read_claims(fields: _Words) -> _Claims:
             continue
         match = _OPEN_SLOT.fullmatch(word)
         if not match or int(match[1]) >= SLOT_COUNT:
-            raise fields.fault(f"{word[:80]!r} is no open slot of the form [slot->-id] or [slot-<-id]")
+            raise fields.fault(f"{word[:80]!r} is not an open slot of the form [slot->-id] or [slot-<-id]")
         side = claims.migrating if match[2] == ">" else claims.importing
         side[int(match[1])] = match[3]
     return claims

@@ -53,7 +53,7 @@ class ReplyReader:
             members = self._joined(members, slots, shard.get("id"), place)
             for node in members:
                 if node.id in nodes:
-                    raise self._fault(f"{place}: node {node.id} a second time")
+                    raise self._fault(f"{place}: node {node.id} appears twice")
                 nodes[node.id] = node
         return Topology(tuple(nodes.values()), "shards")
 
@@ -74,7 +74,7 @@ class ReplyReader:
     def _shard_node(self, fields: dict[str, Reply], place: str) -> Node:
         role = fields.get("role")
         if role not in ("master", "replica"):
-            raise self._fault(f"{place}: {role!r} is no role")
+            raise self._fault(f"{place}: {role!r} is not a role")
         health = self._text(fields.get("health", ""), f"{place}, health")
         flags = NodeFlags.MASTER if role == "master" else NodeFlags.REPLICA
         endpoint = fields.get("endpoint")
@@ -144,13 +144,13 @@ class ReplyReader:
         pairs = list(zip(bounds[::2], bounds[1::2], strict=True))
         for first, last in pairs:
             if not _is_slot(first) or not _is_slot(last) or first > last:
-                raise self._fault(f"{place}: {str(first)[:20]} to {str(last)[:20]} is no range of slots")
+                raise self._fault(f"{place}: {str(first)[:20]} to {str(last)[:20]} is not a range of slots")
         return self._union(pairs, place)
 
     def _union(self, pairs: list[tuple[int, int]], place: str) -> SlotSet:
         slots = SlotSet.from_ranges(pairs)
         if len(slots) != sum(last - first + 1 for first, last in pairs):
-            raise self._fault(f"{place}: a slot a second time")
+            raise self._fault(f"{place}: a slot appears twice")
         return slots
 
     def _list(self, value: Reply, place: str) -> list[Reply]:
@@ -169,12 +169,12 @@ class ReplyReader:
         if not isinstance(value, str):
             raise self._fault(f"{place} is {_kind(value)}, not a text")
         if not value.isprintable() or " " in value or "," in value:
-            raise self._fault(f"{place} {value[:60]!r} holds what no name or address holds")
+            raise self._fault(f"{place} {value[:60]!r} has characters that names and addresses cannot have")
         return value
 
     def _id(self, value: Reply, place: str) -> str:
         if not isinstance(value, str) or not NODE_ID.fullmatch(value):
-            raise self._fault(f"{place} {str(value)[:48]!r} is no node id of 40 characters")
+            raise self._fault(f"{place} {str(value)[:48]!r} is not a node id of 40 characters")
         return value
 
     def _number(self, value: Reply, place: str) -> int:

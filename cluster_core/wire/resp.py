@@ -56,13 +56,13 @@ def read_value(data: bytes, at: int, *, source: str = "<bytes>", depth: int = 0)
     """
     kind, end = data[at : at + 1], data.find(b"\r\n", at)
     if kind and kind not in b"$!=*~>%|+-:(,#_":
-        raise DecodeError(f"{kind!r} begins no value", offset=at, source=source)
+        raise DecodeError(f"{kind!r} is not the type of a RESP value", offset=at, source=source)
     if end < 0:
-        raise TruncatedError("the bytes end within a value", offset=len(data), source=source)
+        raise TruncatedError("the input ends inside a value", offset=len(data), source=source)
     line, after = data[at + 1 : end], end + 2
     if kind in b"$!=*~>%|":
         if not _LENGTH.fullmatch(line):
-            raise DecodeError(f"{line[:24]!r} is no length", offset=at, source=source)
+            raise DecodeError(f"{line[:24]!r} is not a length", offset=at, source=source)
         count = int(line)
         if count < 0:
             return None, after
@@ -72,12 +72,12 @@ def read_value(data: bytes, at: int, *, source: str = "<bytes>", depth: int = 0)
     try:
         return _SCALARS[kind](line), after
     except (ValueError, KeyError):
-        raise DecodeError(f"{line[:24]!r} is no value of type {kind!r}", offset=at, source=source) from None
+        raise DecodeError(f"{line[:24]!r} is not a value of type {kind!r}", offset=at, source=source) from None
 
 
 def _read_string(data: bytes, kind: bytes, begin: int, end: int, source: str) -> tuple[Value, int]:
     if len(data) < end + 2:
-        raise TruncatedError("the bytes end within a value", offset=len(data), source=source)
+        raise TruncatedError("the input ends inside a value", offset=len(data), source=source)
     if data[end : end + 2] != b"\r\n":
         raise DecodeError(f"no line end after a string of {end - begin} bytes", offset=end, source=source)
     content = data[begin + 4 * (kind == b"=") : end]
@@ -86,7 +86,7 @@ def _read_string(data: bytes, kind: bytes, begin: int, end: int, source: str) ->
 
 def _read_items(data: bytes, kind: bytes, at: int, count: int, source: str, depth: int) -> tuple[Value, int]:
     if depth >= NESTING_MAX:
-        raise DecodeError(f"more than {NESTING_MAX} values within one another", offset=at, source=source)
+        raise DecodeError(f"values nested more than {NESTING_MAX} deep", offset=at, source=source)
     items, begin = [], at
     for _ in range(2 * count if kind in b"%|" else count):
         item, at = read_value(data, at, source=source, depth=depth + 1)
@@ -96,7 +96,7 @@ def _read_items(data: bytes, kind: bytes, at: int, count: int, source: str, dept
     if kind != b"%":
         return items, at
     if not all(isinstance(name, str | bytes) for name in items[::2]):
-        raise DecodeError("a map with a name that is no text", offset=begin, source=source)
+        raise DecodeError("a map with a name that is not text", offset=begin, source=source)
     return dict(zip(items[::2], items[1::2], strict=True)), at
 
 

@@ -3,9 +3,9 @@
 # Exit codes: 0 nothing to do, 10 there is a new plan, 75 another run is under way; any other: it failed.
 #
 # SLOTSCOPE_ROOT       folder of the tables
-# SLOTSCOPE_DUMPS      folder with one *.rdb a master, and nodes.txt: what CLUSTER NODES answered when they were made
+# SLOTSCOPE_DUMPS      folder with one *.rdb a master, and nodes.txt: the output of CLUSTER NODES at that time
 # SLOTSCOPE_PLACEMENT  optional: file with weights, capacities, zones, nodes to drain
-# SLOTSCOPE_CLUSTER    optional: HOST:PORT of a node whose cluster is asked for SLOT-STATS; its password is in SLOTSCOPE_PASSWORD
+# SLOTSCOPE_CLUSTER    optional: HOST:PORT of a node of the live cluster, for SLOT-STATS; its password is in SLOTSCOPE_PASSWORD
 # SLOTSCOPE_LOCK       optional: file that keeps two runs apart
 set -u
 : "${SLOTSCOPE_ROOT:?}" "${SLOTSCOPE_DUMPS:?}"

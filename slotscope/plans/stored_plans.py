@@ -80,7 +80,7 @@ def compare_tables(root: str, stored: StoredPlan) -> list[str]:
     row = find_plan(root, stored.plan_id)
     wrong = []
     if identify(row["document"] + stored.state_hash, slot_rows(stored.problem, stored.plan)) != stored.plan_id:
-        wrong.append("the plan's id is not the digest of what it holds")
+        wrong.append("the id of the plan is not the digest of its content")
     moves_in_table = {
         (moved["slot"], moved["source"], moved["target"], moved["batch"])
         for moved in read_rows(root, REBALANCE_MOVES, plan_id=stored.plan_id)

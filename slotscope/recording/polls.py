@@ -16,7 +16,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.servers.cluster import BACKOFF_S_MAX, Answer, Collection, Refused, collect
 from slotscope.servers.node_link import Address
 
-NOT_HERE = "no node of this cluster has an address of this host: name those whose bus passes here with --node"
+NOT_HERE = "no node of this cluster has an address of this host: name the nodes to record with --node"
 
 
 @lru_cache(maxsize=4096)

@@ -110,7 +110,7 @@ class Tcpdump:
         items = self._reader.feed(data)
         packets = [item for item in items if isinstance(item, Packet)]
         if any(isinstance(item, CaptureProblem) for item in items):
-            self.has_ended, self.said = True, "what it writes is no capture"
+            self.has_ended, self.said = True, "its output is not a capture"
         end = self._reader.offset
         if not self.head and end >= FILE_HEADER_BYTES:
             self.head = bytes(self._rest[:FILE_HEADER_BYTES])

@@ -8,7 +8,7 @@ from slotscope.runtime import text
 FILES_SHOWN = 8
 """Inputs that are named."""
 SOURCE_LENGTH_MAX = 160
-HOLDS_WORDS = "what was not read is in none of these figures"
+HOLDS_WORDS = "these figures exclude unread input"
 
 
 def unread_lines(unread: Unread) -> list[str]:
@@ -54,5 +54,5 @@ def unread_words(file: FileUnread) -> str:
         return f"{' and '.join(parts)} were not read{ends}"
     if file.is_cut or file.unread_bytes is None:
         places = text.plural(file.bad_records, "place")
-        return f"{places} could not be read{ends}; what share that is, is not known"
+        return f"{places} could not be read{ends}; their share is unknown"
     return f"all of {whose} bytes were read, but not all of them are right"

@@ -43,7 +43,7 @@ NO_BUCKET: Final = "no such bucket"
 _REASONS: Final = {
     r"NoSuchBucket|bucket does not exist": NO_BUCKET,
     r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidClientTokenId|ExpiredToken|40[13] (?:Forbidden|Unauthorized)|credential": (
-        "access denied: check the credentials in the environment (docs/clusters.md) and what they allow"
+        "access denied: check the credentials in the environment (docs/clusters.md) and their permissions"
     ),
     r"non-2xx status code\W+(\d{3}[ \w]*)": "the store answers {}",
     r"(https?://[^/\s]+)[\s\S]*?(?:error sending req|connect error|timed out|resolve host|dns error)": (

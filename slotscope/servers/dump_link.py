@@ -74,11 +74,11 @@ def _check_role(path: str, link: NodeLink, options: DumpOptions) -> None:
         ]
         named = f"name its replica {known[0]}" if known else "it has no replica"
         raise InputError(
-            f"{path}: this is a master; to make a dump it forks, and copies every page that clients write meanwhile:"
+            f"{path}: this is a master; a dump makes it fork and copy every page that clients write meanwhile:"
             f" {named}, or allow it with --from-master"
         )
     if info.get("role") != "master" and info.get("master_link_status") != "up":
-        raise InputError(f"{path}: this replica has no link to its master, so that its data is old: name another one")
+        raise InputError(f"{path}: this replica has lost its master and its data is stale; name another replica")
 
 
 def _info(link: NodeLink, section: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ def count_every_slot(master: Visit) -> dict[int, SlotCount]:
     elif isinstance(reply, int):
         reason = "the first reply had no count; run this again"
     else:
-        reason = "the reply is no number"
+        reason = "the reply is not a number"
     raise InputError(f"{master.address}: cannot count the keys of slot {missing}: {reason}")
 
 

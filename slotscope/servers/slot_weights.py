@@ -143,11 +143,13 @@ def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Vis
         if visit is None or visit.me is None:
             why = next((v.checkup.lost for v in visits if str(v.address) == node.address), "") or "no answer"
             raise InputError(
-                f"{node.address} ({node.id[:8]}) owns slots and cannot be asked: {why}; run this again when it is back, or a replica has its slots"
+                f"{node.address} ({node.id[:8]}) owns slots and does not answer: {why}; run this again when it is back or a replica has its slots"
             )
         if visit.me.slots != node.slots:
             differs = SlotSet([*(node.slots - visit.me.slots), *(visit.me.slots - node.slots)])
-            raise InputError(f"{first} and {node.address} do not agree who owns slots {differs}: wait until they do")
+            raise InputError(
+                f"{first} and {node.address} disagree on the owner of slots {differs}; run this again when they agree"
+            )
         if node.migrating or node.importing or visit.me.migrating or visit.me.importing:
             slots = SlotSet([*visit.me.migrating, *visit.me.importing])
             raise InputError(
@@ -176,7 +178,7 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
     """The node that is read for the keys of *master*."""
     sampled = sampled_of(master, visits)
     if sampled is None:
-        raise InputError(f"{master.address}: it is loading its data: try again when it has")
+        raise InputError(f"{master.address}: it is loading its data; retry later")
     return sampled
 
 

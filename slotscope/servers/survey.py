@@ -169,11 +169,11 @@ def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[li
             return [first], None
         for master in topology.masters():
             if master.slots and not any(visit.me is not None and visit.me.id == master.id for visit in visits):
-                raise InputError(f"{master.address}: this master does not answer, so that its keys would be missing")
+                raise InputError(f"{master.address}: this master does not answer; its keys would be missing")
         chosen = [(visit, sampled_of(visit, visits)) for visit in visits if _holds_keys(visit)]
         loading = [str(master.address) for master, source in chosen if source is None]
         if loading:
-            raise InputError(f"{loading[0]}: it is loading its data: try again when it has")
+            raise InputError(f"{loading[0]}: it is loading its data; retry later")
         return [source.address for _, source in chosen if source is not None], topology
 
 

@@ -58,7 +58,7 @@ def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], Asked
     words = []
     for name, value in options.items():
         if name not in known:
-            raise InputError(f"{where}: {name}: there is no such option (see --help-all)")
+            raise InputError(f"{where}: {name}: no such option (see --help-all)")
         for one in value if isinstance(value, list) else [value]:
             if not isinstance(one, str | int | float):
                 raise InputError(f"{where}: {name}: write a text, a number, true or false, or a list of texts")

@@ -74,7 +74,7 @@ def find_inputs(
         raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
     for path in keys:
         if exists(f"{path.rstrip('/')}/_delta_log/*.json"):
-            raise InputError(f"{path}: a Delta table is no key list: write its rows to Parquet files first")
+            raise InputError(f"{path}: a Delta table is not a key list: write its rows to Parquet files first")
     return Inputs(
         expand(list(rdb), DUMPS), expand(list(keys), KEY_LISTS), key_format, tuple(find_logs(list(aof))), replay
     )

@@ -184,7 +184,7 @@ def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
         Caveat.note(
             Code.MEMORY_EXCEEDS,
             f"{printable(source)}: its keys are estimated at {text.size(total)} by the model {model}, but the server used "
-            f"{text.size(used)} in all; say what it allocates with (--allocator)",
+            f"{text.size(used)} in all; name its allocator with --allocator",
         )
         for source, (total, used, model) in sorted(totals.items())
         if used >= _USED_BYTES_MIN and total > used * (1 + _EXCESS_MIN)
@@ -211,7 +211,7 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
         if unit.not_modelled:
             keys = unit.uncertain_keys or 0
             text = (
-                f"{printable(unit.source)}: commands whose effect is not known: {printable(unit.not_modelled)}; "
+                f"{printable(unit.source)}: commands with unknown effect: {printable(unit.not_modelled)}; "
                 f"{keys:,} key{'' if keys == 1 else 's'} uncertain, not counted, listed in gold/uncertain_keys"
             )
             found.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))

@@ -73,7 +73,7 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
 
     assert "could be saved" in stream.getvalue()
     assert "hash-max-listpack-entries" in stream.getvalue()
-    assert "What would save memory" in page_of(report)
+    assert "Memory savings" in page_of(report)
 
 
 @pytest.mark.slow

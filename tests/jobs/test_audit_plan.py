@@ -137,7 +137,7 @@ def test_a_plan_is_audited_before_and_after_it_is_carried_out(cluster, tmp_path,
     assert "promises of the plan are broken" in told_before
     assert rows_before["owners", ""]["measured"] == len(stored.plan.moves)
     assert [rows_before["load", name]["kept"] for name in ("keys", "memory_bytes")] == [False, False]
-    assert "The plan kept what it promised." in told_after
+    assert "The plan kept its promises." in told_after
     assert len(read_rows(root, PLAN_AUDITS)) == len(rows) == len(rows_before)
     assert rows["keys left behind", ""]["measured"] == 0
     for name in ("keys", "memory_bytes"):

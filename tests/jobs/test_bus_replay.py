@@ -200,7 +200,7 @@ def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tm
     outcome = run(spark, target, pcap=paths, node_timeout_ms=1000)
     run(spark, fresh, pcap=paths, node_timeout_ms=1000)
 
-    assert any("cannot be read by this version of the program" in warning.text for warning in outcome.warnings)
+    assert any("is of another version" in warning.text for warning in outcome.warnings)
     assert (outcome.known_files, outcome.new_files) == (0, 2)
     assert rows(history.NODE_VIEWS, target) == rows(history.NODE_VIEWS, fresh)
 

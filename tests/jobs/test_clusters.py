@@ -63,7 +63,7 @@ def test_executors_without_that_python_are_one_line_that_names_the_variable(clus
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "slotscope: executors have no Python at /no/such/python: set PYSPARK_PYTHON to the one that they have; "
-        "docs/clusters.md says what executors need"
+        "docs/clusters.md lists the needs of executors"
     )
 
 

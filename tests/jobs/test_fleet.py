@@ -54,7 +54,7 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[a]\nrbd = 'x'", "a: rbd: there is no such option"),
+        ("[a]\nrbd = 'x'", "a: rbd: no such option"),
         ("[a]\nroot = 'x'", "a: root: cannot be set per cluster"),
         ("[a]\ntop = 'many'", 'a: Invalid value for --top: "many"'),
         ("[a]\nmode = 'mild'", 'a: Invalid value "mild" for --mode'),

@@ -177,7 +177,7 @@ def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"observer": "b", "at": "soon"}, "is no time"),
+        ({"observer": "b", "at": "soon"}, "is not a time"),
         ({"observer": "b", "at": "1600000000"}, "holds no view"),
     ],
 )

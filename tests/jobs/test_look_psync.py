@@ -84,7 +84,7 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     assert set(sources) == {f"redis://{address(node)}" for node in cluster.replicas}
     assert all(size > KEYS for size in sources.values())
     assert out.startswith("$ slotscope key-slots --rdb redis://127.0.0.1:")
-    assert "was made of live servers, whose dumps were not kept: name the servers with --rdb" in refused_advice(
+    assert "was made from live servers without keeping their dumps: name the servers with --rdb" in refused_advice(
         root, capsys
     )
 

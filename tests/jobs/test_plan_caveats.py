@@ -43,7 +43,7 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert code == PARTIAL
     assert SHARE in said
-    assert "Partial: what could not be read is in none of these figures." in said
+    assert "Partial: these figures exclude unread input." in said
     assert SHARE in page.read_text("utf-8")
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert [(warning["severity"], warning["code"]) for warning in head["warnings"][:2]] == [("error", "partial")] * 2

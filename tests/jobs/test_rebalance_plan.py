@@ -173,7 +173,7 @@ def snapshot_root(tmp_path_factory):
         (["--tolerance", "ops=0.1"], "--tolerance ops=0.1: ops is not balanced"),
         (["--tolerance", "-0.1"], ""),
         (["--resources", "memory"], "--resources memory_bytes: not known"),
-        (["--cost", "ops"], "what moves is measured in ops"),
+        (["--cost", "ops"], "the cost of moves is measured in ops"),
         (["--topology", "no/such"], "no/such"),
         (["--placement", "small.toml"], "impossible: the data is"),
         (["--placement", "replica.toml"], "line 2: 10.0.0.4:7000 is a replica of"),

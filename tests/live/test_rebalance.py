@@ -126,7 +126,7 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     with Writers(cluster.masters[0]) as writers:
         assert rebalance(tmp_path, cluster, "--plan", plan["plan_id"], "--apply") == OK
 
-    assert "The plan kept what it promised" in capsys.readouterr().out
+    assert "The plan kept its promises" in capsys.readouterr().out
     after = owners_of(cluster.masters[0])
     assert_in_place(cluster, after, keys)
     assert writers.lost(cluster) == []
@@ -187,7 +187,7 @@ def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(b
     assert {row["key"] for row in look["biggest_keys"][:12]} == {f"board:{n}" for n in range(12)}
     assert look["hash_tags"][0]["name"] == "tenant:acme"
     assert "No move can balance this cluster: {tenant:acme} (slot 1612) alone is " in said[0]
-    assert "The plan kept what it promised." in said[0]
+    assert "The plan kept its promises." in said[0]
     assert owners[1:] == owners[:-1]
     assert all("Balanced as far as possible: {tenant:acme} (slot 1612) alone is " in words for words in said[1:])
 

@@ -36,7 +36,7 @@ def describe(code: int, value: int) -> str:
         requests.CRLF: "a word does not end where its length says",
         ANNOTATION: f"a line of annotation longer than {ANNOTATION_BYTES_MAX} bytes",
         KEY_BYTES: f"a key of {value} bytes",
-        DATABASE: f"SELECT of database {value}" if value >= 0 else "SELECT of what is no number",
+        DATABASE: f"SELECT of database {value}" if value >= 0 else "SELECT without a database number",
         KEYS_BYTES: "the keys of one command are too many to hold",
     }[code]
 

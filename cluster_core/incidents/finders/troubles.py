@@ -91,7 +91,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
 def find_collisions(history: History) -> list[Incident]:
     """Return collisions of config epochs with their new epochs (R80), one incident per burst.
 
-    Masters of a new cluster all start with epoch 0, which is no incident.
+    Masters of a new cluster all start with epoch 0, which is not an incident.
     """
     rows = [row for row in history.epochs if row.mechanism is Mechanism.COLLISION]
     bursts = runs(rows, history.thresholds.pause_ns, lambda row: row.ts_ns)

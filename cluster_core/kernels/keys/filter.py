@@ -144,7 +144,7 @@ def slots_of(text: str) -> NDArray[np.bool_]:
         numbers = re.fullmatch(r"([0-9]{1,5})\s*(?:-\s*([0-9]{1,5}))?", part)
         first, last = (int(numbers[1]), int(numbers[2] or numbers[1])) if numbers else (1, 0)
         if first > last or last >= SLOT_COUNT:
-            raise ConditionError(f"{part!r} is no slot and no range of slots, 0 to 16383", at)
+            raise ConditionError(f"{part!r} is not a slot or range of slots (0 to 16383)", at)
         marks[first : last + 1] = True
     return marks
 
@@ -286,12 +286,12 @@ def _bytes(text: str) -> bytes:
 def _types(text: str) -> list[int]:
     for at, name in _listed(text):
         if name not in KEY_TYPES:
-            raise ConditionError(f"{name!r} is no type: {', '.join(KEY_TYPES)}", at)
+            raise ConditionError(f"{name!r} is not a type; types are {', '.join(KEY_TYPES)}", at)
     return [KEY_TYPES.index(name) for _, name in _listed(text)]
 
 
 def _databases(text: str) -> list[int]:
     for at, number in _listed(text):
         if not re.fullmatch("[0-9]{1,9}", number):
-            raise ConditionError(f"{number!r} is no number of a database: 0, 1, …", at)
+            raise ConditionError(f"{number!r} is not a database number (0, 1, …)", at)
     return [int(number) for _, number in _listed(text)]

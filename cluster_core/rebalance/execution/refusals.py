@@ -157,11 +157,10 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
         for (before, now), slots in changed.items()
     ]
     sentences += [
-        f"{node} is in the plan and is no master of the cluster" for node in planned.keys() - config_epochs.keys()
+        f"{node} is in the plan but is not a master of the cluster" for node in planned.keys() - config_epochs.keys()
     ]
     sentences += [
-        f"{node} is a master of the cluster that the plan does not have"
-        for node in config_epochs.keys() - planned.keys()
+        f"{node} is a master of the cluster but is not in the plan" for node in config_epochs.keys() - planned.keys()
     ]
     sentences += [
         f"config epoch of {node} fell to {config_epochs[node]}, from {planned[node]} in the plan"

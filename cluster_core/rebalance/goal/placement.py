@@ -240,7 +240,7 @@ def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
     pinned: set[int] = set()
     for number, entry in enumerate(listed):
         if isinstance(entry, bool) or not isinstance(entry, int | str):
-            raise located.fault((*path, number), f"pinned_slots: {entry!r} is no slot")
+            raise located.fault((*path, number), f"pinned_slots: {entry!r} is not a slot")
         try:
             first, last = parse_range(str(entry))
         except DecodeError as error:
@@ -266,7 +266,7 @@ def _size(located: Located, path: Path, value: Any) -> Number:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip())
         if match is None or match[2].lower() not in UNITS:
-            raise located.fault(path, f"{path[-1]}: {value!r} is no size; write 4gb, 512mb or a number")
+            raise located.fault(path, f"{path[-1]}: {value!r} is not a size; write 4gb, 512mb or a number")
         value = float(match[1]) * UNITS[match[2].lower()]
         value = int(value) if value == int(value) else value
     return located.above_zero(path, value)

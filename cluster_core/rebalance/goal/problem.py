@@ -165,7 +165,7 @@ def validate(problem: Problem) -> Scaled:
     if not resources or len(resources) > RESOURCES_MAX:
         raise PlanError(f"a plan balances 1 to {RESOURCES_MAX} resources, not {len(resources)}")
     if problem.cost not in resources:
-        raise PlanError(f"what moves is measured in {problem.cost}, of which no loads are given")
+        raise PlanError(f"the cost of moves is measured in {problem.cost}, but no loads of it are given")
     if exact(problem.headroom, "headroom") > 1:
         raise PlanError(f"headroom is {problem.headroom}: a part of the tolerance, at most 1")
     exact(problem.bytes_budget or 0, "bytes_budget")
@@ -174,7 +174,7 @@ def validate(problem: Problem) -> Scaled:
     exact(problem.gain_min, "gain_min")
     foreign = next((name for name in problem.soft if name not in resources), None)
     if foreign is not None:
-        raise PlanError(f"{foreign} is a soft goal, of which no loads are given")
+        raise PlanError(f"{foreign} is a soft goal, but no loads of it are given")
     owner = _owners(problem, index)
     scaled = [_whole(name, problem.loads[name], len(owner)) for name in resources]
     weights = tuple(exact(m.weight, f"weight of {m.id}") for m in problem.masters)
@@ -272,7 +272,7 @@ def _check_capacity(scaled: Scaled) -> None:
         for name, value in master.capacity.items():
             exact(value, f"capacity of {master.id} in {name}")
             if name not in scaled.resources:
-                raise PlanError(f"capacity of {master.id} is given in {name}, of which no loads are given")
+                raise PlanError(f"capacity of {master.id} is given in {name}, but no loads of it are given")
     for r, name in enumerate(scaled.resources):
         if not all(name in master.capacity for master in taking):
             continue

@@ -212,7 +212,7 @@ def check_trial(trial: Trial) -> None:
         raise TrialError("factors, barriers and clients must not be negative, rates be above 0")
     check_layout(layout_of(trial))
     if trial.fault in ("crash", "power", "freeze") and not (trial.hit.isdecimal() and len(trial.hit) < 6):
-        raise TrialError(f"{trial.hit!r} is no number of masters")
+        raise TrialError(f"{trial.hit!r} is not a number of masters")
     if trial.fault in ("crash", "power", "freeze") and int(trial.hit) > trial.shards:
         raise TrialError(f"{trial.hit} masters cannot fail: there are {trial.shards}")
     if trial.fault in ("zone", "partition") and not trial.hit.isdecimal() and trial.hit:

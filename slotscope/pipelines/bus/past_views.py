@@ -43,7 +43,7 @@ def instant_ns(root: str, snapshot: str, at: str | None) -> int:
     if at is not None:
         instant = time_ns(at)
         if instant is None:
-            raise InputError(f"{at[:64]!r} is no time: give 2024-05-01T12:00:00.5Z, or s, ms or ns since 1970")
+            raise InputError(f"{at[:64]!r} is not a time; write 2024-05-01T12:00:00.5Z, or s, ms or ns since 1970")
         return instant
     return int(finished_replay(root, snapshot)["last_ns"] or 0)
 

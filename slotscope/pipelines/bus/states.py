@@ -35,7 +35,7 @@ PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIG
 UNREADABLE = Caveat(
     Severity.NOTE,
     Code.STATE,
-    f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
+    f"the state of the last run in {STATE_SOURCE} is of another version: all captures were replayed from the start",
 )
 
 

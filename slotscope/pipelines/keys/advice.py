@@ -43,7 +43,7 @@ Rows = list[dict[str, Any]]
 JOB = "advise"
 HEAVY_READ = 200
 NO_MODEL = model_name(None)
-NO_DUMP = "there is no dump: what would save memory is read from values"
+NO_DUMP = "the snapshot has no dumps; advise reads the values of keys"
 
 
 def advise(spark: SparkSession, request: KeyOptions) -> str:
@@ -99,8 +99,8 @@ def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
         raise InputError(NO_DUMP)
     if any(map(is_live, paths)):
         raise InputError(
-            f"snapshot {snapshot_id!r} was made of live servers, whose dumps were not kept: name the servers with --rdb,"
-            " and advise makes snapshot and advice of one dump"
+            f"snapshot {snapshot_id!r} was made from live servers without keeping their dumps: name the servers with --rdb,"
+            " and advise makes snapshot and advice from one dump"
         )
     return sorted(paths), heads[0]["topology"] is not None
 

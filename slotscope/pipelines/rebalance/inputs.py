@@ -180,8 +180,8 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
 def _refusal(unread: Unread) -> str:
     *files, whole = unread_lines(unread)
     return (
-        f"the snapshot is partial: {'; '.join(files)}; {whole}. Loads would move into nodes whose keys were not read: read the inputs "
-        "again, or plan with what was read: --allow-partial"
+        f"the snapshot is partial: {'; '.join(files)}; {whole}. Slots would move to nodes with unread keys: read the inputs "
+        "again, or plan with the keys that were read: --allow-partial"
     )
 
 
@@ -215,7 +215,7 @@ def _activity(request: PlanningOptions, topology: Topology) -> Activity | None:
     if not 0.001 <= request.window <= 86400 * 366:
         raise InputError(f"--window {request.window}: seconds, from 0.001 to a year")
     replicas = [node for node in topology.nodes if not node.is_master]
-    with progress("reading what slots do"):
+    with progress("reading the activity of slots"):
         return read_activity(
             request.slot_stats, request.monitor, how=request.combine, window_s=request.window,
             left_out={name for node in replicas for name in (node.id, node.address)}, permissive=request.permissive,

@@ -64,7 +64,7 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
         tell(f"plan {begun.plan_id} is unfinished: resuming it; --new starts over")
         return Chosen(begun, is_new=False)
     with low_priority():
-        with progress("measuring what slots hold"):
+        with progress("measuring the load of slots"):
             weights = weigh_slots(
                 first,
                 access,

@@ -208,7 +208,7 @@ class HistoryReport:
 
     @property
     def set_up(self) -> str:
-        """The set-up of the cluster, which is no incident, in one sentence; empty if the evidence does not show it."""
+        """The set-up of the cluster, which is not an incident, in one sentence; empty if the evidence does not show it."""
         return next((warning.text for warning in self.warnings if warning.code == Code.SET_UP), "")
 
     @property

@@ -25,7 +25,7 @@ from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 
-PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
+PARTIAL_COMPARISON = "some inputs could not be read; apparent growth or loss may be unread keys"
 KINDS: Final = {
     "masters": ("Masters", "Node", Format.TEXT),
     "slots": ("Slots", "Slot", Format.SLOT),
@@ -220,8 +220,8 @@ def to_document(report: ComparisonReport) -> Document:
             Section("partial", "Partial input", unread, short="Not read"),
             *map(_growth, report.tables),
             how_to_read(
-                "Bytes are the size of keys in the dump; memory is an estimate of what they take on the server.",
-                "Prefixes and hash tags are compared by the lists of the heaviest that each snapshot keeps.",
+                "Bytes are the size of keys in the dump; memory is their estimated size on the server.",
+                "Each snapshot lists its heaviest prefixes and hash tags; the comparison covers these.",
             ),
         ],
         names=names,

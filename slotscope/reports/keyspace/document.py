@@ -222,7 +222,7 @@ def _fills(report: KeyspaceReport) -> Section:
     """The icicle of prefixes."""
     bars = prefix_bars(report)
     icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).words})
-    return Section("fills", "What fills it", [icicle] if bars else [], on=Place.PAGE)
+    return Section("fills", "Memory by prefix", [icicle] if bars else [], on=Place.PAGE)
 
 
 def _map(report: KeyspaceReport) -> Section:
@@ -254,7 +254,7 @@ def _heavy(report: KeyspaceReport) -> Section:
         Column("of the heaviest", Format.BAR, lambda slot: Bar(slot.share / most if most else 0.0), on=Place.PAGE),
         Column("Because of, share of the slot", Format.KEY, lambda slot: _because(slot.cause)),
     ]
-    caption = f"The {len(slots)} heaviest slots by {by.words}, with what makes them heavy"
+    caption = f"The {len(slots)} heaviest slots by {by.words}, with their largest key or tag"
     table = Table(
         "heavy-table", caption, columns, slots, "silver/slot_load", on_terminal=GROUPS_ON_TERMINAL, is_sample=True
     )

@@ -100,7 +100,7 @@ def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
 def savings_document(snapshot_id: str, report: SavingsReport | None) -> Document:
     """Return *report* as a document of its own, for a terminal."""
     verdict = "Nothing was measured." if report is None else _verdict(report)
-    title = f"What would save memory in snapshot {snapshot_id}"
+    title = f"Memory savings in snapshot {snapshot_id}"
     return Document("savings", title, verdict, savings_sections(report, whole=True), page_words="All of it")
 
 
@@ -109,8 +109,8 @@ def savings_sections(report: SavingsReport | None, *, whole: bool = False) -> li
     if report is None:
         return []
     place = Place.EVERYWHERE if whole else Place.PAGE
-    title, about = "Changes" if whole else "What would save memory", "no two changes count the same bytes"
-    hints = "Not counted: what could expire, what should be split"
+    title, about = "Changes" if whole else "Memory savings", "no two changes count the same bytes"
+    hints = "Not counted: keys to expire or to split"
     parts = [
         Section("savings", title, _changes(report), about=about, short="Savings", on=place),
         Section("instead", "Other ways to save the same bytes", [_other_ways(report)], on=place),
@@ -228,5 +228,5 @@ def _limits(report: SavingsReport) -> Table:
         Column("Walked at most", Format.COUNT, "walked_max"),
         Column("Recommended", Format.TEXT, lambda curve: "yes" if curve.is_knee else ""),
     ]
-    caption = "What each limit saves, and how many elements (of lists: bytes) a command then walks at most"
+    caption = "Savings of each limit, and the most elements (lists: bytes) that one command then walks"
     return Table("savings-curves", caption, columns, curves, "gold/saving_curves", on_terminal=60)

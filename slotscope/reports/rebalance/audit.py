@@ -52,7 +52,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
     skipped = [_name(finding) for finding in findings if finding.kept is None]
     if skipped:
         return f"The plan kept its promises as far as they were compared; not compared: {', '.join(skipped)}."
-    return "The plan kept what it promised."
+    return "The plan kept its promises."
 
 
 def _name(finding: Finding) -> str:

@@ -69,7 +69,7 @@ def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
         helps = (
             "no tolerance helps"
             if conflict.least is None
-            else f"what was asked would take a tolerance of more than {_percent(conflict.least)}"
+            else f"the requested share needs a tolerance above {_percent(conflict.least)}"
         )
         given = _hard_limits(stored) if conflict.least is None else ["these tolerances"]
         return (
@@ -86,7 +86,7 @@ def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
     message += f" Every tolerance up to {_percent(conflict.least)} is proven impossible."
     used = max(stored.plan.tolerance, default=Fraction(0))
     if _keeps(stored):
-        return f"{message} The plan keeps {_percent(used)}; what lies between is unknown."
+        return f"{message} The plan keeps {_percent(used)}; tolerances between them are unknown."
     return f"{message} The plan was made for {_percent(used)} and comes close; whether that can be met is unknown."
 
 
@@ -111,7 +111,7 @@ def _hard_limits(stored: StoredPlan, names: str = "") -> list[str]:
     capped = [resource_words(name) for name in problem.loads if any(name in m.capacity for m in problem.masters)]
     parts = [f"the capacity of {names or 'masters'} in {_listed(capped)}"] if capped else []
     parts += [drained] if (drained := _drained(stored)) else []
-    return parts + (["what is pinned"] if problem.pinned else [])
+    return parts + (["the pinned slots"] if problem.pinned else [])
 
 
 def _keeps(stored: StoredPlan) -> bool:

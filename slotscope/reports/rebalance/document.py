@@ -263,7 +263,7 @@ def _heavy(report: RebalanceReport) -> Section:
         Column("Resource", Format.TEXT, lambda row: say.resource_words(row.resource)),
         Column("Because of", Format.KEY, _cause),
         Column("Pieces", Format.COUNT, "pieces"),
-        Column("What helps", Format.LONG, say.remedy),
+        Column("Remedy", Format.LONG, say.remedy),
     ]
     caption = "Each of these slots is larger than a master's limit. No placement and no additional master helps."
     table = Table(
@@ -297,7 +297,7 @@ def _alternatives(report: RebalanceReport) -> Section:
     ]
     lines = sorted(report.curve, key=lambda line: (not line.choice, line.moved_bytes)) if choices > 1 else []
     reasons = say.why_many_ranges(report)
-    caption = "What other byte budgets give, all within the same limits"
+    caption = "Results of other byte budgets within the same limits"
     table = Table("curve-table", caption, columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True)
     heading, about = "Alternatives" if lines else "Slot ranges", "bytes against slot ranges, within the same limits"
     return Section("alternatives", heading, [table, *map(Sentence, reasons)], about=about)

@@ -72,7 +72,7 @@ def caveats(report: RebalanceReport) -> list[str]:
     held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in _given_up(report))
     return [
         *(["Not balanced: " + held + "."] if held else []),
-        *(["Partial: what could not be read is in none of these figures."] if report.is_partial else []),
+        *(["Partial: these figures exclude unread input."] if report.is_partial else []),
     ]
 
 
@@ -155,7 +155,7 @@ def bound_words(report: RebalanceReport) -> str:
     if _is_estimate(report):
         error = share_text(report.memory_error, digits=1)
         return f"about {least} must move{reached} (loads are estimates, ±{error}){above}"
-    of = " of what was read" if report.is_partial else ""
+    of = " of the read data" if report.is_partial else ""
     return f"at least {least}{of} must move{reached} (proven){above}"
 
 
@@ -223,7 +223,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
     limits = " and ".join(resource_words(reach.resource) for reach in report.reaches)
     why = (
         f"{text.count(report.ranges_after)} slot ranges are more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
-        f"limit ({limits}), so single slots fill what is left."
+        f"limit ({limits}), so single slots fill the rest."
     )
     ways = [
         f"--bytes-budget {math.ceil(100 * line.over_bound - ROUNDING)}% gives {text.count(line.ranges)}"

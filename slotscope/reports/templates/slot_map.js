@@ -1,6 +1,6 @@
-// The map of the 16384 slots: colours, scales, borders, the cursor and what it says.
+// The map of the 16384 slots: colours, scales, borders, the cursor and its label.
 const slotColours = (() => {
-  const ramps = { // one way in lightness, so that it reads without hue
+  const ramps = { // monotonic lightness: readable without hue
     light: ["#d7e7ea", "#afd1d8", "#7ab3c1", "#4390ab", "#20658f", "#143f6b", "#0b1c3f"],
     dark: ["#20394a", "#234d64", "#246a81", "#3a919b", "#74b99f", "#bfdc9f", "#fbf7b5"],
   };
@@ -86,7 +86,7 @@ class SlotMap {
     return values.reduce((best, value, slot) => (value > values[best] ? slot : best), 0);
   }
 
-  // Sizes in device pixels; a cell is a whole number of them, so that no seam shows.
+  // Sizes in device pixels; a cell is a whole number of them, without seams.
   layout() {
     const ratio = window.devicePixelRatio || 1, width = this.holder.parentElement.clientWidth;
     const wide = width >= 480;
@@ -150,7 +150,7 @@ class SlotMap {
     this.pen.globalAlpha = 1;
   }
 
-  // A line wherever two neighbours belong to different masters, dark on a light rim so that it shows on every shade.
+  // A line wherever two neighbours belong to different masters, dark on a light rim, visible on every shade.
   drawBorders() {
     const { left, top, cell, ratio } = this.box, { owner } = this.data, path = new Path2D();
     for (let slot = 0; slot < owner.length; slot += 1) {

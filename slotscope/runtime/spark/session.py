@@ -234,7 +234,7 @@ def check_executors(spark: SparkSession) -> None:
     except (PySparkException, Py4JError) as error:
         for sign, reason in _REASONS.items():
             if match := re.search(sign, str(error)):
-                raise InputError(f"{reason.format(match[1])}; docs/clusters.md says what executors need") from error
+                raise InputError(f"{reason.format(match[1])}; docs/clusters.md lists the needs of executors") from error
         raise
 
 

@@ -32,7 +32,7 @@ def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = N
     if len(clusters) > 1:
         names = ", ".join(sorted(filter(None, clusters)))
         raise InputError(
-            f"{root} holds snapshots of several clusters: say which one with --cluster or --snapshot: {names}"
+            f"{root} holds snapshots of several clusters: select one with --cluster or --snapshot: {names}"
         )
     return str(runs[-1]["snapshot_id"])
 

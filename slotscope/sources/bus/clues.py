@@ -270,7 +270,7 @@ class BadRows:
             text = f"{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
             caveats.append(Caveat.warning(Code.GAPS, text))
         if self._cut:
-            text = f"{self._cut} messages are not whole in the captures; what is there was read"
+            text = f"{self._cut} messages are cut in the captures; their captured part was read"
             caveats.append(Caveat.warning(Code.SNAP_LENGTH, text))
         return caveats
 

@@ -64,13 +64,13 @@ def test_a_poll_has_a_time_and_a_node():
     [
         (b"{", "not a line of JSON"),
         (b"[]", "a JSON object"),
-        (b'{"slot_stats": []}', "no time"),
+        (b'{"slot_stats": []}', "the time is missing"),
         (b'{"time": 1, "slot_stats": {}}', "a list of slots"),
-        (b'{"time": 1, "slot_stats": [[16384, {}]]}', "entry 0 is no slot"),
+        (b'{"time": 1, "slot_stats": [[16384, {}]]}', "entry 0 is not a slot"),
         (b'{"time": 1, "slot_stats": [[1, {"key-count": -1}]]}', "slot 1: key-count is -1"),
         (b'{"time": 1, "slot_stats": [[1, {"key-count": 1.5}]]}', "slot 1: key-count is 1.5"),
-        (b'{"time": 1, "slot_stats": [[1, ["key-count"]]]}', "no names and values"),
-        (b'{"time": 1, "slot_stats": [[true, {}]]}', "entry 0 is no slot"),
+        (b'{"time": 1, "slot_stats": [[1, ["key-count"]]]}', "not pairs of name and value"),
+        (b'{"time": 1, "slot_stats": [[true, {}]]}', "entry 0 is not a slot"),
     ],
 )
 def test_a_line_that_is_no_poll_says_why(line, said):

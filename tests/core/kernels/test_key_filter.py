@@ -97,12 +97,12 @@ def test_ranges_have_units(text, units, expected):
         ({"size": ">1xb"}, "--size '>1xb': line 1, column 3: unit 'xb' is not known: b, k, kb, m, mb, g, gb, t, tb"),
         ({"size": ">5,<3"}, "--size '>5,<3': line 1, column 4: no number is like that"),
         ({"ttl": "soon"}, "--ttl 'soon': line 1, column 1: a number is due here: >1kb, <=30d, 10-20"),
-        ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is no slot and no range of slots, 0 to 16383"),
-        ({"type": ["set,sets"]}, "--type 'set,sets': line 1, column 5: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
+        ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is not a slot or range of slots (0 to 16383)"),
+        ({"type": ["set,sets"]}, "--type 'set,sets': line 1, column 5: 'sets' is not a type; types are string, list, set, zset, hash, stream, module, array"),
         ({"match": ["äö[b"]}, "--match 'äö[b': line 1, column 3: no ] closes this ["),
         ({"freq": "10k"}, "--freq '10k': line 1, column 3: 'k' is not expected here"),
-        ({"type": ["set, sets"]}, "--type 'set, sets': line 1, column 6: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
-        ({"db": ["0", "-1"]}, "--db '-1': line 1, column 1: '-1' is no number of a database: 0, 1, …"),
+        ({"type": ["set, sets"]}, "--type 'set, sets': line 1, column 6: 'sets' is not a type; types are string, list, set, zset, hash, stream, module, array"),
+        ({"db": ["0", "-1"]}, "--db '-1': line 1, column 1: '-1' is not a database number (0, 1, …)"),
     ],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, message):

@@ -79,7 +79,7 @@ def test_a_node_that_will_join_need_not_be_there_yet():
         ('[[nodes]]\nnode = "x"\n\n[[nodes]]\nweight = 1\n', "line 4: a node needs a name"),
         ('[[nodes]]\nnode = "x"\ndrain = true\nadd = true\n', "line 4: x cannot both drain and add"),
         ('[[nodes]]\nnode = "x"\ndrain = 1\n', "line 3: drain must be true or false"),
-        ('[[nodes]]\nnode = "x"\nmaxmemory = "4 parsecs"\n', "line 3: maxmemory: '4 parsecs' is no size"),
+        ('[[nodes]]\nnode = "x"\nmaxmemory = "4 parsecs"\n', "line 3: maxmemory: '4 parsecs' is not a size"),
         ('[[nodes]]\nnode = "x"\n[nodes.capacity]\nkeys = 0\n', "line 4: keys must be more than 0"),
         ('pinned_slots = ["5-2"]\n', "line 1: pinned_slots: '5-2': the range 5-2 ends before"),
         ("pinned_slots = [16384]\n", "line 1: pinned_slots"),

@@ -168,7 +168,7 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
 
     (refusal,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
 
-    assert "z:1 (zzzzzzzz) is a master of the cluster that the plan does not have" in refusal
+    assert "z:1 (zzzzzzzz) is a master of the cluster but is not in the plan" in refusal
 
 
 def test_a_target_that_is_not_ok_for_slots_of_the_plan_alone_is_not_refused():

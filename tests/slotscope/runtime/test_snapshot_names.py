@@ -60,7 +60,7 @@ def test_of_several_clusters_one_has_to_be_named(tmp_path):
     for day, cluster in ((1, "east"), (2, "west"), (3, "east")):
         stored(tmp_path, f"{cluster}-{day}", day, cluster=cluster)
 
-    with pytest.raises(InputError, match="several clusters: say which one with --cluster or --snapshot: east, west"):
+    with pytest.raises(InputError, match="several clusters: select one with --cluster or --snapshot: east, west"):
         find_name(str(tmp_path), "latest", KEY_JOBS)
     assert find_name(str(tmp_path), "latest", KEY_JOBS, "west") == "west-2"
     assert name_before(str(tmp_path), "east-3", KEY_JOBS) == "east-1"

@@ -68,7 +68,7 @@ def test_every_slot_is_counted_exactly_once_while_the_batch_size_changes(count, 
     [
         ([BUSY, BUSY], "BUSY Redis is busy running a script"),
         ([BUSY, 7], "the first reply had no count; run this again"),
-        ([b"many", b"many"], "the reply is no number"),
+        ([b"many", b"many"], "the reply is not a number"),
     ],
 )
 def test_the_error_names_the_server_the_slot_and_the_reason(replies, reason):
