@@ -8,7 +8,8 @@ How a plan is made.
 3. `search.search.Search` finds owners within the limits, first with the headroom taken off the tolerance, then without.
 4. Everything is summed up again in whole numbers (`outcome`), with the bound that prices prove.
 5. Where limits are missed, the planner plans again from where it came to, until a round takes less than a fifth off what is over, so that the
-   result, planned again, stays.  A soft goal that no plan was found to keep, or that costs many slot ranges, is given up.
+   result, planned again, stays; then it joins slot ranges within what was reached.  A soft goal that no plan was found to keep, or that costs
+   many slot ranges, is given up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from cluster_core.rebalance.conflict import (
     plain_conflicts,
 )
 from cluster_core.rebalance.goal.limits import above_capacity, excess, keeps, must_drain, overload
-from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate, without_goals
+from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import Outcome, conclude, ratios
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
@@ -39,6 +40,8 @@ ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
 LATER_EFFORT = 0.25
 """Part of the usual search that each round after the first gets."""
+JOINING_EFFORT = 0.25
+"""Part of the usual search for fewer ranges of a plan that misses limits."""
 SOFT_RANGES_A_MASTER = 3
 """Slot ranges a master that a soft goal may always cost; beyond them it may not double the ranges."""
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
@@ -101,7 +104,20 @@ def _find(scaled: Scaled) -> Outcome:
             break
     if first is None:
         return Outcome(scaled, conflicts, _asked(scaled, conflicts), scaled.owner, forgone=forgone)
+    if not keeps(first.raised, find_targets(first.raised), first.owner):
+        owner = _joined(replace(first.raised, owner=scaled.owner), first.owner)
+        first = first if owner == first.owner else first._replace(owner=owner, curve=())
     return first._replace(scaled=scaled, conflicts=conflicts)
+
+
+def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
+    """Return *owner*, which misses limits, with fewer slot ranges and no resource further above its limit."""
+    if count_ranges(owner) <= RANGES_A_MASTER * len(scaled.masters):
+        return owner
+    reached = ratios(scaled, find_targets(scaled), owner)
+    tolerance = tuple(max(own, worst - 1) for own, worst in zip(scaled.tolerance, reached, strict=True))
+    search = Search(replace(scaled, tolerance=tolerance), JOINING_EFFORT)
+    return search.joined(owner) or owner
 
 
 def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:

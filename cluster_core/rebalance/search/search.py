@@ -122,6 +122,10 @@ class Search:
         """Return the placement of fewest ranges found, whatever moves."""
         return self._within(UNBOUNDED, None)
 
+    def joined(self, known: Owners) -> Owners | None:
+        """Return the placement of fewest ranges found that moves hardly more than *known*."""
+        return self._within(self.moved(known) * (1 + self.scaled.budgets[0]), known)
+
     def moved(self, at: Sequence[int]) -> int:
         """Return the cost of moving to *at*."""
         return sum(load for load, n, owner in zip(self._cost, at, self.scaled.owner, strict=True) if n != owner)
