@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run(spark: SparkSession, request: Request, *, now_ms: int | None = None) -> KeyspaceReport:
     """Measure the snapshot of *request*, taking it first if dumps are given, and return the report of its tables."""
     from slotscope.pipelines.keys.advice import advise
-    from slotscope.reports.keyspace.tables import load_report
+    from slotscope.reports.keyspace.report import load_report
 
     return load_report(request.root, advise(spark, request), now_ms)
 

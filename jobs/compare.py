@@ -30,7 +30,7 @@ class Request(TableOptions):
 def run(*, root: str, before: str, after: str) -> ComparisonReport:
     """Return the changes from snapshot *before* to snapshot *after*; raises InputError if one is missing."""
     from slotscope.reports.keyspace.comparison import compare_reports
-    from slotscope.reports.keyspace.tables import load_report
+    from slotscope.reports.keyspace.report import load_report
 
     return compare_reports(load_report(root, before), load_report(root, after))
 

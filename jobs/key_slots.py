@@ -27,7 +27,7 @@ def run(spark: SparkSession, request: Request, *, now_ms: int | None = None) -> 
     With *now_ms* the report says how old the dumps are.
     """
     from slotscope.pipelines.keys.snapshot import count_keys
-    from slotscope.reports.keyspace.tables import load_report
+    from slotscope.reports.keyspace.report import load_report
 
     return load_report(request.root, count_keys(spark, request), now_ms)
 

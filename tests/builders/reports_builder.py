@@ -9,7 +9,7 @@ from typing import Any
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
-from slotscope.reports.keyspace.key_use import UseReport
+from slotscope.reports.keyspace.activity import UseReport
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, SlotLoad
 from slotscope.reports.keyspace.savings import SavingsReport
 from slotscope.reports.records import Row
@@ -259,11 +259,6 @@ def full_report() -> KeyspaceReport:
         )
         for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "compress", "expire"] * 20, strict=True))
     ]  # fmt: skip
-    curves = [
-        Row(setting=f"setting-{at}", value=128 << step, keys=5, saved_bytes=100, walked_max=400, is_knee=step == 2)
-        for at in range(8)
-        for step in range(6)
-    ]
     server = Row(server="redis 7.0", allocator="libc", now_bytes=10**7, memory_bytes=9 * 10**6, unmeasured_keys=3)
-    savings = SavingsReport(changes, [server] * 10, curves)
+    savings = SavingsReport(changes, [server] * 10)
     return replace(keyspace_report(hostile=True), use=use, savings=savings)

@@ -22,7 +22,7 @@ from schemas.history import BUS_MESSAGES, REPLAY_STATE
 from schemas.runs import RUNS
 from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
-from slotscope.reports.keyspace.tables import load_report
+from slotscope.reports.keyspace.report import load_report
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import running

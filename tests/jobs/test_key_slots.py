@@ -16,7 +16,7 @@ from schemas.bronze import BAD_RECORDS, KEYS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import SLOT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.reports.keyspace.tables import load_report
+from slotscope.reports.keyspace.report import load_report
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.inputs import find_inputs

@@ -16,7 +16,7 @@ from slotscope.pipelines.keys.inputs import check_request
 from slotscope.pipelines.keys.options import KeyOptions
 from slotscope.pipelines.keys.snapshot import JOB, count_keys
 from slotscope.reports.delivery import deliver
-from slotscope.reports.keyspace.tables import load_report
+from slotscope.reports.keyspace.report import load_report
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import Failure, code_of_all, describe
 from slotscope.runtime.progress import progress, silence

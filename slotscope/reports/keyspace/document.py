@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
+from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.document import (
     Bar,
     Block,
@@ -27,10 +28,10 @@ from slotscope.reports.document import (
     share_columns,
 )
 from slotscope.reports.index import SNAPSHOT
+from slotscope.reports.keyspace.activity import log_sections, use_sections
 from slotscope.reports.keyspace.figures import (
     Cause,
     Weight,
-    folded_prefixes,
     heavy_slots,
     max_over_mean,
     names_by_id,
@@ -39,9 +40,7 @@ from slotscope.reports.keyspace.figures import (
     verdict,
     weighed_by,
 )
-from slotscope.reports.keyspace.key_use import use_sections
-from slotscope.reports.keyspace.log_load import log_sections
-from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport
+from slotscope.reports.keyspace.report import KeyspaceReport, folded_prefixes
 from slotscope.reports.keyspace.savings import savings_sections
 from slotscope.reports.records import Row
 from slotscope.runtime import text
@@ -56,9 +55,6 @@ SOURCES_ON_PAGE = 2_000
 KEY_LENGTH_MAX = 24
 """Characters of the name of the largest key of a slot."""
 TAG_LENGTH_MAX = 40
-SHARE_MIN = 0.002
-"""A prefix of a smaller share of the whole is not drawn."""
-LABEL_LENGTH_MAX = 40
 SCRIPTS = ("slot_map.js", "keyspace.js")
 KEYS = Column("Keys", Format.COUNT, lambda load: _figure(load, "keys", text.count), id="keys")
 EXPIRING = Column("Expiring", Format.COUNT, "expires", on=Place.PAGE)
@@ -70,7 +66,6 @@ def to_document(report: KeyspaceReport) -> Document:
     sections = [
         _masters(report),
         *_next(report, Place.PAGE),
-        _fills(report),
         _map(report),
         _heavy(report),
         _big_keys(report),
@@ -86,6 +81,7 @@ def to_document(report: KeyspaceReport) -> Document:
         _reading(report),
     ]
     data = slot_data(report)
+    owner_runs = [(owner, sum(1 for _ in run)) for owner, run in groupby(data["owner"])]  # most own whole ranges
     return Document(
         SNAPSHOT,
         f"Snapshot {report.snapshot_id}",
@@ -102,7 +98,7 @@ def to_document(report: KeyspaceReport) -> Document:
         warnings=report.warnings,
         bad_records=report.bad_records,
         page_words="All of it, with a map of the slots",
-        data=data | {"owner": owner_runs(data["owner"])},
+        data=data | {"owner": owner_runs},
         scripts=SCRIPTS,
         has_map=True,
     )
@@ -218,13 +214,6 @@ def _next(report: KeyspaceReport, on: Place) -> list[Section]:
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
 
 
-def _fills(report: KeyspaceReport) -> Section:
-    """The icicle of prefixes."""
-    bars = prefix_bars(report)
-    icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).words})
-    return Section("fills", "Memory by prefix", [icicle] if bars else [], on=Place.PAGE)
-
-
 def _map(report: KeyspaceReport) -> Section:
     whole = totals(report)
     known = {
@@ -284,16 +273,17 @@ def _big_keys(report: KeyspaceReport) -> Section:
         Column("Memory", Format.SIZE, "memory_bytes", order.get(Weight.MEMORY, "none")),
         Column("Slot", Format.SLOT, "slot"),
         Column("Owner", Format.TEXT, lambda row: names.get(row.node_id), on=Place.PAGE),
-        Column("Expires", Format.MOMENT, lambda row: _expiry(row.expire_at_ms), on=Place.PAGE),
+        Column(
+            "Expires",
+            Format.MOMENT,
+            lambda row: Cell(-1, "never") if row.expire_at_ms is None else row.expire_at_ms,
+            on=Place.PAGE,
+        ),
     ]
     table = Table(
         "big-keys-table", "The largest keys", columns, report.big_keys, "gold/big_keys", on_page=ROWS_ON_PAGE, on_terminal=GROUPS_ON_TERMINAL, is_sample=True
     )  # fmt: skip
     return Section("big-keys", "Biggest keys", [table])
-
-
-def _expiry(at_ms: int | None) -> Cell:
-    return Cell(-1, "never") if at_ms is None else Cell(at_ms)
 
 
 def _group_columns(report: KeyspaceReport, of: Callable[[Any], Row] = lambda row: row) -> list[Column]:
@@ -425,21 +415,16 @@ def slot_data(report: KeyspaceReport) -> dict[str, Any]:
     }
 
 
-def owner_runs(owners: Iterable[int]) -> list[tuple[int, int]]:
-    """Owners of the slots as (owner, number of slots in a row): most have whole ranges."""
-    return [(owner, sum(1 for _ in run)) for owner, run in groupby(owners)]
-
-
 def _known(values: Iterable[int | None]) -> list[int] | None:
     """Return *values* with 0 for unknown ones; None where all are."""
     known_values = list(values)
     return [value or 0 for value in known_values] if any(value is not None for value in known_values) else None
 
 
-def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> list[tuple[Row, int]]:
-    """Return the *count* heaviest prefixes of at least the weight *least* with their depth, each after the one that it extends."""
+def prefix_branches(report: KeyspaceReport, count: int) -> list[tuple[Row, int]]:
+    """Return the *count* heaviest prefixes with their depth, each after the prefix that it extends."""
     by = weighed_by(report)
-    groups = [group for group in folded_prefixes(report.prefixes) if by.of(group) >= least]
+    groups = [group for group in folded_prefixes(report.prefixes) if by.of(group)]
 
     def path(group: Row) -> list[tuple[int, bytes]]:
         above = sorted(
@@ -450,30 +435,3 @@ def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> l
     heaviest = nsmallest(count, groups, key=lambda group: (-by.of(group), len(group.name), group.name))
     paths = sorted(((path(group), group) for group in heaviest), key=lambda pair: pair[0])
     return [(group, len(above) - 1) for above, group in paths]
-
-
-class PrefixBar(NamedTuple):
-    """A bar of the icicle; *start* and *width* are shares of the whole."""
-
-    row: int
-    start: float
-    width: float
-    name: str
-    words: str
-
-
-def prefix_bars(report: KeyspaceReport) -> list[PrefixBar]:
-    """Return all keys and the prefixes below them as bars; none where no prefix is worth drawing."""
-    by, whole = weighed_by(report), totals(report)
-    total, free = by.of(whole), [0.0]
-    bars = []
-    for group, depth in prefix_branches(report, len(report.prefixes), max(total * SHARE_MIN, 1)):
-        start, width, name = free[depth], by.of(group) / total, text.shown(group.name, LABEL_LENGTH_MAX)
-        free[depth:] = [start + width, start]
-        bars.append(PrefixBar(depth + 1, start, width, name, _load_words(name, group, by, total)))
-    return [PrefixBar(0, 0.0, 1.0, "all keys", _load_words("all keys", whole, by, total)), *bars] if bars else []
-
-
-def _load_words(name: str, load: Any, by: Weight, total: int) -> str:
-    size = "" if by is Weight.KEYS else f", {text.size(by.of(load))} of {by.words}"
-    return f"{name}: {text.plural(load.keys, 'key')}{size}, {text.share(by.of(load) / total)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -180,29 +180,6 @@ def _tag_cause(slot: SlotLoad, tag: Row, by: Weight) -> Cause:
         by = Weight.KEYS
     share = by.of(tag) / by.of(slot) if by.of(slot) else 0.0
     return Cause("tag", tag.name, tag.keys, by.of(tag), share, by)
-
-
-def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
-    """Return the prefixes of *loads* that say something of their own: none that cuts a hash tag in two, and none with a longer one that has
-    the same load.
-    """
-    whole = [name for name in loads if not _cuts_a_tag(name)]
-    alike: dict[Hashable, list[bytes]] = {}
-    for name in whole:
-        alike.setdefault(loads[name], []).append(name)
-    return [name for name in whole if not any(other != name and other.startswith(name) for other in alike[loads[name]])]
-
-
-def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
-    """Return the *groups* without redundant prefixes (`telling_prefixes`)."""
-    by_name = {group.name: group for group in groups}
-    loads = {name: (group.keys, group.serialized_bytes, group.memory_bytes) for name, group in by_name.items()}
-    return [by_name[name] for name in telling_prefixes(loads)]
-
-
-def _cuts_a_tag(prefix: bytes) -> bool:
-    _, brace, tag = prefix.partition(b"{")
-    return bool(brace) and b"}" not in tag
 
 
 def verdict(report: KeyspaceReport) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
+from schemas.advice import MEMORY_CONDITIONS, SAVINGS
 from slotscope.reports.document import (
     Bar,
     Block,
@@ -47,11 +47,10 @@ HOW: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SavingsReport:
-    """Changes in their order, all keys under each condition, the curves of settings."""
+    """Changes in their order, and all keys under each condition."""
 
     changes: Sequence[Row]
     conditions: Sequence[Row]
-    curves: Sequence[Row]
 
     @property
     def now_bytes(self) -> int:
@@ -93,8 +92,7 @@ def load_savings(root: str, snapshot_id: str) -> SavingsReport | None:
     changes = read(root, SAVINGS, order_by="rank", snapshot_id=snapshot_id)
     for change in changes:
         change.name = NAMES.get(change.kind, change.kind)
-    curves = read(root, SAVING_CURVES, order_by="setting, walked_max, value", snapshot_id=snapshot_id)
-    return SavingsReport(changes, conditions, curves)
+    return SavingsReport(changes, conditions)
 
 
 def savings_document(snapshot_id: str, report: SavingsReport | None) -> Document:
@@ -116,7 +114,6 @@ def savings_sections(report: SavingsReport | None, *, whole: bool = False) -> li
         Section("instead", "Other ways to save the same bytes", [_other_ways(report)], on=place),
         Section("hints", hints, _hints(report), short="Expire, split", on=place),
         Section("servers", "The same keys on other servers", [_servers(report)], about="loaded from a dump", on=place),
-        Section("limits", "Limits of packed values", [_limits(report)], on=place),
     ]
     if whole:
         return parts
@@ -214,19 +211,3 @@ def _servers(report: SavingsReport) -> Table:
     ]
     caption, source = "Memory of the same keys after loading a dump", "gold/memory_conditions"
     return Table("savings-servers", caption, columns, report.conditions, source, on_terminal=20)
-
-
-def _limits(report: SavingsReport) -> Table:
-    curves = [curve for curve in report.curves if curve.saved_bytes > 0]
-    most = max((curve.saved_bytes for curve in curves), default=1)
-    columns = [
-        Column("Setting", Format.TEXT, "setting"),
-        Column("Value", Format.COUNT, "value"),
-        KEYS,
-        Column("Saves", Format.SIZE, "saved_bytes"),
-        Column("Compared", Format.BAR, lambda curve: Bar(curve.saved_bytes / most), on=Place.PAGE),
-        Column("Walked at most", Format.COUNT, "walked_max"),
-        Column("Recommended", Format.TEXT, lambda curve: "yes" if curve.is_knee else ""),
-    ]
-    caption = "Savings of each limit, and the most elements (lists: bytes) that one command then walks"
-    return Table("savings-curves", caption, columns, curves, "gold/saving_curves", on_terminal=60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotscope.reports.keyspace.comparison import Load, growth_table
-from slotscope.reports.keyspace.figures import folded_prefixes
+from slotscope.reports.keyspace.report import folded_prefixes
 from tests.builders.reports_builder import key_group
 
 
