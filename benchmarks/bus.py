@@ -26,8 +26,8 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packing import unpack
+from cluster_core.kernels.bus.pong_ages import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
-from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.wire.bus import decode_message
 from slotscope.sources.bus.blobs import unpack_evidence

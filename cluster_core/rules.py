@@ -1,14 +1,12 @@
 """Rules of the protocol: id, one sentence, deciding server function, first version.
 
 R: cluster bus, P: replication, S: Sentinel. Functions are those of Valkey's and Redis's sources (`cluster_legacy.c`,
-`replication.c`, `sentinel.c`); T is cluster-node-timeout. `as_markdown` generates `docs/rules.md`. A test checks that
-each cited rule exists and each rule is cited or in `CONTEXT`.
+`replication.c`, `sentinel.c`); T is cluster-node-timeout. A test checks that each cited rule exists and each rule is
+cited or in `CONTEXT`.
 """
 
 from __future__ import annotations
 
-import re
-from textwrap import fill
 from typing import Final, NamedTuple
 
 
@@ -212,7 +210,7 @@ S16 | A timer that jumps puts a sentinel into TILT: it watches and does not act.
 S17 | One vote a master and epoch, one leader an epoch, and config epochs only grow. | sentinelVoteLeader |
 """
 
-CONTEXT: Final = frozenset({"R19", "R43", "R55c", "R75", "R101", "R136", "R168", "R171", "R173"})
+CONTEXT: Final = frozenset({"R19", "R43", "R55c", "R75", "R101", "R122", "R136", "R168", "R171", "R173"})
 """Rules that no code cites; they follow from others."""
 
 
@@ -224,33 +222,8 @@ def _read(table: str) -> dict[str, Rule]:
 RULES: Final = _read(_BUS) | _read(_REPLICATION) | _read(_SENTINEL)
 """Every rule by its id."""
 
-_CITED: Final = re.compile(r"\b[RSP][0-9]{1,3}[a-z]?\b")
-
 
 def sentence(rule: str) -> str:
     """Return the sentence of a rule; empty for other causes (`poll`, `own header`)."""
     known = RULES.get(rule)
     return known.text if known else ""
-
-
-def cited(text: str) -> list[str]:
-    """Return the rule ids that a text cites, in order, without duplicates."""
-    return list(dict.fromkeys(_CITED.findall(text)))
-
-
-def as_markdown() -> str:
-    """Return the page `docs/rules.md`."""
-    parts = [
-        "# Rules of the servers\n\nMade from `cluster_core/rules.py`. T is cluster-node-timeout. In brackets: the server function that\n"
-        "decides, and the first version.\n"
-    ]
-    for title, letter in (("The cluster bus", "R"), ("Replication", "P"), ("Sentinel", "S")):
-        parts.append(f"\n## {title}\n\n")
-        parts += (f"{_item(rule)}\n" for rule in RULES.values() if rule.id.startswith(letter))
-    return "".join(parts)
-
-
-def _item(rule: Rule) -> str:
-    place = ", ".join(part for part in (f"`{rule.decided_in}`" if rule.decided_in else "", rule.versions) if part)
-    text = f"**{rule.id}** {rule.text}{f' [{place}]' if place else ''}"
-    return fill(text, 100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

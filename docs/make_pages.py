@@ -18,8 +18,8 @@ from typing import Any
 
 from pyspark.sql.pandas.types import from_arrow_type
 
-from cluster_core import rules
 from cluster_core.door import read_stub
+from cluster_core.rules import RULES, Rule, sentence
 from cluster_core.sentinel.instance import TRANSITIONS
 from jobs.main import program
 from schemas.catalogue import OF_ALL, WRITTEN_BY, writers
@@ -270,7 +270,7 @@ def layers() -> str:
 
 def verdict() -> str:
     """The rules that lead from silence to a new master, one after another."""
-    boxes = [f'{rule}["{rule}: {_wrapped(rules.sentence(rule))}"]' for rule in FROM_SILENCE]
+    boxes = [f'{rule}["{rule}: {_wrapped(sentence(rule))}"]' for rule in FROM_SILENCE]
     return _mermaid("flowchart TB", [*boxes, " --> ".join(FROM_SILENCE)])
 
 
@@ -359,6 +359,24 @@ def errors() -> str:
     )
 
 
+def rules() -> str:
+    """The rules of the servers."""
+    parts = [
+        "# Rules of the servers\n\nMade from `cluster_core/rules.py`. T is cluster-node-timeout. In brackets: the server function that\n"
+        "decides, and the first version.\n"
+    ]
+    for title, letter in (("The cluster bus", "R"), ("Replication", "P"), ("Sentinel", "S")):
+        parts.append(f"\n## {title}\n\n")
+        parts += (f"{_rule(rule)}\n" for rule in RULES.values() if rule.id.startswith(letter))
+    return "".join(parts)
+
+
+def _rule(rule: Rule) -> str:
+    place = ", ".join(part for part in (f"`{rule.decided_in}`" if rule.decided_in else "", rule.versions) if part)
+    text = f"**{rule.id}** {rule.text}{f' [{place}]' if place else ''}"
+    return fill(text, 100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
 DIAGRAMS: dict[str, Callable[[], str]] = {"layers": layers, "verdict": verdict, "sentinel": sentinel}
 
 
@@ -373,7 +391,7 @@ def concepts(page: str) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "tables.md": tables,
-    "rules.md": rules.as_markdown,
+    "rules.md": rules,
     "commands.md": commands,
     "api.md": api,
     "errors.md": errors,

@@ -11,22 +11,30 @@ from typing import Final, assert_never
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip import handshake
-from cluster_core.gossip.causes import Cause, Field, IgnoredReason
-from cluster_core.gossip.cluster_state import update_state
+from cluster_core.gossip.causes import Cause, Field, IgnoredReason, PauseMark
 from cluster_core.gossip.epochs import learn_epochs, settle_collision
-from cluster_core.gossip.events import AckHeard, Changed, Effect, Event, Ignored, ReplyPong, VoteAsked
-from cluster_core.gossip.failure_detection import clear_by_pong, mark_failed, mark_silent
+from cluster_core.gossip.events import (
+    AckHeard,
+    Changed,
+    Effect,
+    Event,
+    Ignored,
+    ManualFailoverMarked,
+    ReplyPong,
+    VoteAsked,
+)
+from cluster_core.gossip.failure_detection import clear_by_pong, mark_failed, mark_silent, update_state
 from cluster_core.gossip.flags import (
     EXTENSIONS_SUPPORTED,
     FAIL,
     HANDSHAKE,
+    MASTER,
     MEET,
     MYSELF,
     NOFAILOVER,
     REPLICA,
 )
 from cluster_core.gossip.gossip_section import hear_extensions, hear_gossip, is_node_id
-from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
 from cluster_core.gossip.own_claims import adopt_header
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.roles import learn_role
@@ -348,3 +356,33 @@ class ClusterNode:
             if peer is None
             else mark_failed(self.view, peer, now_ms, Cause.QUORUM)
         )
+
+
+MANUAL_FAILOVER_MS: Final = 5000
+"""Timeout of a manual failover in ms (R97, R98)."""
+
+
+def hear_mfstart(view: View, sender: Peer, now_ms: int) -> list[Effect]:
+    """Pause at our replica's request for a manual failover (R98)."""
+    if not view.myself.flags & MASTER or sender.replicaof != view.myself.id:
+        return []
+    view.mf_end_ms = now_ms + MANUAL_FAILOVER_MS
+    view.mf_replica = sender.id
+    return [ManualFailoverMarked(sender.id, PauseMark.MFSTART, sender.repl_offset)]
+
+
+def hear_pause(view: View, sender: Peer, header: Header) -> list[Effect]:
+    """Record the offset to reach when our master is paused (R48, R99)."""
+    if not header.mflags[0] & MessageFlag.PAUSED or view.myself.replicaof != sender.id:
+        return []
+    if view.mf_master_offset != -1:
+        return []
+    view.mf_master_offset = header.offset
+    return [ManualFailoverMarked(sender.id, PauseMark.PAUSED, header.offset)]
+
+
+def expire_manual_failover(view: View, now_ms: int) -> list[Effect]:
+    """Abort a timed-out manual failover (R100)."""
+    if view.mf_end_ms and now_ms > view.mf_end_ms:
+        view.mf_end_ms, view.mf_replica, view.mf_master_offset = 0, "", -1
+    return []

@@ -1,7 +1,8 @@
 """Samples of INFO and CLUSTER INFO, from polls or metrics: restarts, cluster state, lost keys, stalls.
 
 A sample is taken between request and reply. A change lies between two different samples; the uptime of the later one
-narrows the time of a restart.
+narrows the time of a restart. `metric_rows` turns metrics into views. They lack slots and failing nodes, so these columns
+are empty.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import HOLE, MetricSample
+from cluster_core.gossip.causes import Cause
 from cluster_core.history.processes import Restart
 from cluster_core.history.service import Interval, Lack
 from cluster_core.history.statements import TICK_NS
 from cluster_core.kinds import Source
+from cluster_core.replay.rows import NodeViewRow
 
 S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
@@ -266,3 +269,35 @@ def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> 
             for before, after in pairwise(mine)
         )
     )
+
+
+def metric_rows(samples: Iterable[MetricSample], ids: Mapping[str, str]) -> Iterator[NodeViewRow]:
+    """Yield the rows of *samples*, ordered by server and time; *ids* maps known addresses to nodes."""
+    for address, group in groupby(samples, key=lambda sample: sample.address):
+        scrapes = list(group)
+        node = ids.get(address, address)
+        yield from _views(node, address, scrapes, ids)
+
+
+def _views(node: str, address: str, samples: Iterable[MetricSample], ids: Mapping[str, str]) -> Iterator[NodeViewRow]:
+    """Yield a server's own role, master and config epoch."""
+    host, _, port = address.rpartition(":")
+    row: NodeViewRow | None = None
+    before_ns: int | None = None
+    for sample in samples:
+        if not sample.role:
+            continue
+        master = ids.get(sample.master, sample.master) if sample.role == "slave" else ""
+        next_row = NodeViewRow(
+            node, node, host, int(port) if port.isdigit() else 0, 0, "", f"myself,{sample.role}", master,
+            sample.my_epoch or 0, "", True, sample.ts_ns, None, Cause.METRICS, -1, before_ns, Source.METRICS,
+        )  # fmt: skip
+        if row is None or (row.flags, row.master_id, row.config_epoch) != (
+            next_row.flags, next_row.master_id, next_row.config_epoch,
+        ):  # fmt: skip
+            if row is not None:
+                yield row._replace(valid_to_ns=sample.ts_ns)
+            row = next_row
+        before_ns = sample.ts_min_ns
+    if row is not None:
+        yield row

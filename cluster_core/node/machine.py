@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from cluster_core.gossip import events as belief
-from cluster_core.gossip.cluster_state import update_state
 from cluster_core.gossip.events import MessageReceived
+from cluster_core.gossip.failure_detection import update_state
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
-from cluster_core.node.clients import serve_client
 from cluster_core.node.config_file import SavedConfig, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Effect, Event, SaveConfig
@@ -40,6 +39,11 @@ from cluster_core.wire.bus import Message, MessageType
 
 if TYPE_CHECKING:
     from random import Random
+from cluster_core.gossip.flags import REPLICA
+from cluster_core.node.events import ClientCommand, Execute, Reply
+from cluster_core.routing.redirect import DIALECTS, SERVE, Client, Endpoint, RoutingView, route
+from cluster_core.slots.key_slot import key_slot
+from cluster_core.wire.resp import RespError
 
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
@@ -199,3 +203,31 @@ class Node:
         link = self.view.links.get(link_id)
         peer = self.view.nodes.get(link.node) if link is not None and link.node is not None else None
         return build_ping(self.state, PONG, peer)
+
+
+def serve_client(state: NodeState, event: ClientCommand) -> None:
+    """Let the driver execute a command, or reply with a redirection or an error."""
+    view = state.view
+    owners: dict[int, str] = {}
+    for word in event.words[1:]:
+        owner = view.owner_of(key_slot(word))
+        if owner is not None:
+            owners[key_slot(word)] = owner.id
+    named = {*owners.values(), *view.migrating.values()} & view.nodes.keys()
+    peers = {node_id: view.nodes[node_id] for node_id in named}
+    routing = RoutingView(
+        view.myself.id,
+        owners,
+        {node_id: Endpoint(peer.ip, peer.port, peer.hostname) for node_id, peer in peers.items()},
+        view.myself.replicaof if view.myself.flags & REPLICA else "",
+        view.ok,
+        view.migrating,
+        view.importing,
+        DIALECTS[view.profile.routing_table],
+    )
+    client = Client(asking=event.asking)
+    decision = route(routing, event.words, client=client, keys_here=state.keyspace.holds)
+    if decision == SERVE:
+        state.out.append(Execute(event.client, event.words))
+    else:
+        state.out.append(Reply(event.client, RespError(str(decision))))

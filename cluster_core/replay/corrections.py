@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from cluster_core.gossip.causes import Cause, Field
-from cluster_core.gossip.cluster_state import down_reason
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
+from cluster_core.gossip.failure_detection import down_reason
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.handshake import remove_node

@@ -22,12 +22,11 @@ from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.gossip.view import Peer, View
 from cluster_core.kinds import EventKind
 from cluster_core.replay.corrections import add_peer, health_word, set_health
-from cluster_core.replay.cut_headers import CutHeaders
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
 from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
-from cluster_core.replay.sent_messages import SentMessages
+from cluster_core.replay.sent_messages import CutHeaders, SentMessages
 from cluster_core.replay.slot_steps import NewOwnerFinder
 from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader

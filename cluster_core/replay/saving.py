@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 
-STATE_VERSION: Final = 19
+STATE_VERSION: Final = 20
 """Format version; other versions are not read, and the replay restarts.  Raise it when a class of a state changes."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Where states are stored; errors name it."""

@@ -1,4 +1,7 @@
-"""Compare an observer's sent messages with its machine: own headers, gossip, UPDATEs, FAILs, extensions."""
+"""Compare an observer's sent messages with its machine: own headers, gossip, UPDATEs, FAILs, extensions.
+
+`CutHeaders` takes truncated messages. A header cut after its sender (R3) lacks role, flags, master and slots, so views
+cannot be replayed; type, sender and epochs remain."""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from cluster_core.gossip import events as ev
-from cluster_core.gossip.causes import Cause, Field
+from cluster_core.gossip.causes import Cause, Field, Mechanism, Refusal
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import note_vote
+from cluster_core.kinds import EventKind
 from cluster_core.replay.corrections import (
     differs,
     follow_entry,
@@ -24,7 +28,7 @@ from cluster_core.replay.corrections import (
 )
 from cluster_core.replay.evidence import MessageSeen, NodePoll
 from cluster_core.replay.recorder import Correction, Recorder
-from cluster_core.replay.rows import DisagreementRow
+from cluster_core.replay.rows import DisagreementRow, EpochRow, EventRow, ReplayRow, VoteRow
 from cluster_core.replay.slot_steps import (
     NOBODY,
     STEPS_MAX,
@@ -36,7 +40,7 @@ from cluster_core.replay.slot_steps import (
     step_times_ns,
 )
 from cluster_core.replay.view_log import CauseSeen
-from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
+from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, PartialHeader, Update
 from cluster_core.wire.bus_message import FORGOTTEN_NODE, ForgottenNode
 
 GRACE_NS: Final = 150_000_000
@@ -351,3 +355,40 @@ def _run_before(pings_ns: list[int], at_ns: int) -> tuple[int, int]:
     while before_ns := _second_before(pings_ns, at_ns, 1):
         at_ns, seconds = before_ns, seconds + 1
     return at_ns, seconds
+
+
+CONNECTIONS_MAX = 10_000
+
+
+class CutHeaders:
+    """Takes one process's sent and received messages; returns events, votes and epochs."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, str] = {}
+        self._election_epoch = 0
+        self._won_epoch = 0
+
+    def note(self, seen: MessageSeen) -> list[ReplayRow]:
+        """Add one message with a truncated header."""
+        header = seen.message.header
+        if not isinstance(header, PartialHeader) or not header.sender:
+            return []
+        sender, epoch = header.sender, header.current_epoch or 0
+        if not seen.sent:
+            if len(self._ends) < CONNECTIONS_MAX:
+                self._ends[seen.connection] = sender
+            return []
+        rows: list[ReplayRow] = []
+        if header.type == MessageType.AUTH_REQUEST and epoch != self._election_epoch:
+            self._election_epoch = epoch
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_STARTED, "", epoch, "", seen.ref))
+        elif header.type == MessageType.AUTH_ACK:
+            candidate = self._ends.get(seen.connection, "")
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.VOTE, candidate, epoch, "", seen.ref))
+            rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, Refusal.NONE, seen.ref))
+        if self._election_epoch and header.config_epoch == self._election_epoch != self._won_epoch:
+            self._won_epoch = self._election_epoch
+            detail = str(header.offset or 0)
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_WON, sender, self._won_epoch, detail, seen.ref))
+            rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, Mechanism.ELECTION, seen.ref))
+        return rows

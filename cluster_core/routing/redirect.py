@@ -1,4 +1,4 @@
-"""Redirections of a cluster node (R112 to R122, `getNodeByQuery`).
+"""Redirections of a cluster node (R112 to R121, `getNodeByQuery`).
 
 The decisions are serve, MOVED, ASK, TRYAGAIN, CROSSSLOT and CLUSTERDOWN. ``str()`` of a decision is the error reply
 without the leading ``-``; of `Serve` it is empty.
@@ -372,19 +372,3 @@ def _in_open_slot(
         several = any(key != asked.keys[0] for key in asked.keys)
         return TryAgain() if several and not all(held) else SERVE
     return None
-
-
-def route_blocked(view: RoutingView, key: bytes, *, client: Client = Client(), writes: bool = True) -> Decision:
-    """Return the decision for a client blocked on *key* after a cluster change (R122); `Serve` keeps it blocked.
-
-    *writes*: whether the blocking command may write (BLPOP may, XREAD may not).
-    """
-    if not view.cluster_ok:
-        return DOWN
-    slot = key_slot(key)
-    owner = view.owners.get(slot)
-    if view.master_id and owner == view.master_id and client.readonly and not writes:
-        return SERVE
-    if owner == view.myself or slot in view.importing:
-        return SERVE
-    return NOT_SERVED if owner is None else Moved(slot, view.address(owner))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from cluster_core.sentinel.text import leading_number
+from cluster_core.sentinel.instance import leading_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.commands import serve_client
 from cluster_core.sentinel.directory import add_master
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively
 from cluster_core.sentinel.events import Effect, Event
@@ -20,6 +19,15 @@ from cluster_core.sentinel.state import TICKS_PER_S, SentinelSettings, SentinelS
 
 if TYPE_CHECKING:
     from random import Random
+from typing import Any
+
+from cluster_core.sentinel.directory import find_master_at, take_hello
+from cluster_core.sentinel.events import HELLO_CHANNEL, Reply
+from cluster_core.sentinel.failover import vote
+from cluster_core.sentinel.instance import whole_number
+from cluster_core.sentinel.links import current_address
+from cluster_core.sentinel.state import text_of
+from cluster_core.wire.resp import RespError
 
 
 class Sentinel:
@@ -110,3 +118,52 @@ def _look_after(state: SentinelState, instance: Instance) -> None:
             ask_others(state, instance, forced=True)
         run_failover(state, instance)
         ask_others(state, instance, forced=False)
+
+
+def serve_client(state: SentinelState, client: int, arguments: tuple[bytes, ...]) -> None:
+    """Answer one client command; the reply is added to the effects."""
+    state.out.append(Reply(client, _reply(state, [text_of(word) for word in arguments])))
+
+
+def _reply(state: SentinelState, words: list[str]) -> Any:
+    match [words[0].lower(), *words[1:]] if words else []:
+        case ["ping"]:
+            return "PONG"
+        case ["client", *_]:
+            return "OK"
+        case ["publish", channel, text] if channel == HELLO_CHANNEL:
+            take_hello(state, text)
+            return 1
+        case ["sentinel", name, *arguments]:
+            # Valkey's names are PRIMARY for MASTER; the old ones still work
+            match [name.lower().replace("primary", "master"), *arguments]:
+                case ["get-master-addr-by-name", master_name]:
+                    return _address(state, master_name)
+                case ["is-master-down-by-addr", host, port, epoch, runid]:
+                    return _is_down(state, host, whole_number(port), whole_number(epoch), runid)
+    return RespError("ERR unknown command")
+
+
+def _encoded(text: str) -> bytes:
+    """Encode text that came from a peer, restoring the peer's bytes."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _address(state: SentinelState, name: str) -> Any:
+    master = state.masters.get(name)
+    if master is None:
+        return None
+    address = current_address(master)
+    return [_encoded(address.ip), str(address.port).encode()]
+
+
+def _is_down(state: SentinelState, host: str, port: int | None, epoch: int | None, runid: str) -> Any:
+    """Return SDOWN of a master, and this sentinel's vote if one is requested; never down in TILT (S8, S9, S16)."""
+    if port is None or epoch is None:
+        return RespError("ERR value is not an integer or out of range")
+    master = find_master_at(state, host, port)
+    is_down = master is not None and bool(master.flags & Flag.S_DOWN) and not state.tilt
+    leader, leader_epoch = "", 0
+    if master is not None and runid != "*" and epoch >= 0:
+        leader, leader_epoch = vote(state, master, epoch, runid)
+    return [int(is_down), _encoded(leader or "*"), leader_epoch]

@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.sentinel.directory import add_replica, take_hello
 from cluster_core.sentinel.failover import is_reachable, promotion_seen, send_replicaof
-from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance
+from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance, leading_number
 from cluster_core.sentinel.state import Awaited, Connection, SentinelState, text_of
-from cluster_core.sentinel.text import leading_number
 from cluster_core.wire.resp import RespError
 
 RUNID_CHARS: Final = 40

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from cluster_core.sentinel.instance import Address
-from cluster_core.sentinel.text import leading_number
+from cluster_core.sentinel.instance import Address, leading_number
 from cluster_core.sentinel_history.evidence import Told
 
 TEXT_CHARS_MAX: Final = 2000

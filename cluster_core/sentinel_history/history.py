@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cluster_core.kinds import Source
-from cluster_core.sentinel.instance import STATE_BY_WORD, Address, FailoverState, Flag, flag_text, parse_flags
-from cluster_core.sentinel.text import leading_number
+from cluster_core.sentinel.instance import (
+    STATE_BY_WORD,
+    Address,
+    FailoverState,
+    Flag,
+    flag_text,
+    leading_number,
+    parse_flags,
+)
 from cluster_core.sentinel_history.announcements import NOWHERE, Announcement, read_announcement, read_switch
 from cluster_core.sentinel_history.evidence import Evidence, Polled, Started, Told
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow

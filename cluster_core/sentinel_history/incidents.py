@@ -13,7 +13,7 @@ from typing import Final
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.story import name_of, plural, seconds
 from cluster_core.kinds import EventKind, IncidentKind
-from cluster_core.sentinel.text import leading_number
+from cluster_core.sentinel.instance import leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement
 from cluster_core.sentinel_history.history import SentinelHistory
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cluster_core.slots.node_flags import GONE, NodeFlags
-from cluster_core.slots.slot_map import SlotMap
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotMap, SlotSet
 
 
 @dataclass(frozen=True, slots=True)

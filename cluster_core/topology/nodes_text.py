@@ -193,21 +193,13 @@ def _read_vars(fields: _Words) -> dict[str, int]:
 
 def write_nodes(topology: Topology) -> bytes:
     """Return CLUSTER NODES text (R128): host names, no auxiliary fields."""
-    return "".join(_line(node, with_aux=False) for node in topology.nodes).encode("utf-8", "surrogateescape")
+    return "".join(_line(node) for node in topology.nodes).encode("utf-8", "surrogateescape")
 
 
-def write_nodes_conf(topology: Topology) -> bytes:
-    """Return nodes.conf text (R129); unknown epochs are written as 0."""
-    lines = [_line(node, with_aux=True) for node in topology.nodes]
-    lines.append(f"vars currentEpoch {topology.current_epoch or 0} lastVoteEpoch {topology.last_vote_epoch or 0}\n")
-    return "".join(lines).encode("utf-8", "surrogateescape")
-
-
-def _line(node: Node, *, with_aux: bool) -> str:
-    aux = [f"{name}={value}" for name, value in node.aux.items()] if with_aux else []
+def _line(node: Node) -> str:
     place = node.address if node.cport is None else f"{node.address}@{node.cport}"
-    if node.hostname or aux:
-        place = ",".join([place, node.hostname, *aux])
+    if node.hostname:
+        place = f"{place},{node.hostname}"
     fields = [node.id, place, write_flags(node.flags, node.extra_flags), node.master_id or "-"]
     fields += [str(node.ping_sent), str(node.pong_received), str(node.config_epoch)]
     fields.append("connected" if node.link_connected else "disconnected")

@@ -16,8 +16,7 @@ from contextlib import suppress
 from fcntl import F_SETPIPE_SZ, fcntl
 from typing import Final, NamedTuple
 
-from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, CaptureReader
+from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, CaptureProblem, CaptureReader, Packet
 
 BUFFER_KIB: Final = 16 << 10
 """Size of the kernel's buffer for packets that the recorder has not read."""

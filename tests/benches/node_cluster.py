@@ -13,10 +13,10 @@ from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
 from cluster_core.sim.clock import START_US
-from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Path
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.servers.replication import Feed
+from cluster_core.sim.stage import Faults
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import Message
 from tests.benches.simulated_servers import Servers

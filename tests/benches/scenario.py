@@ -14,11 +14,10 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim.checkers import Violation
 from cluster_core.sim.clients import Way
-from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Host, Path
 from cluster_core.sim.layouts import Layout, Place, names_of, places_of
 from cluster_core.sim.servers.store import WRITE_BYTES
-from cluster_core.sim.stage import Stage
+from cluster_core.sim.stage import Faults, Stage
 from cluster_core.wire.bus import TYPE_NAMES
 from cluster_core.wire.resp import RespError
 from tests.benches.scenario_trace import Log, Trace

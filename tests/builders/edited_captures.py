@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader, Packet
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, RECORD, SEGMENT, new_rows, view_segments
 from cluster_core.kernels.interning import new_interned
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader, Packet
 from cluster_core.formats.landing import RecordedFile
 from cluster_core.kernels.bus.decoder import BusDecoder
 from tests.builders.bus_comparison import decoded

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster_core.history.samples import metric_rows
 from cluster_core.kinds import EventKind
-from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import EventRow, NodeViewRow
 from slotscope.sources.prometheus import fetch_metrics, read_metrics
 from tests.benches.clusters import Cluster, running_cluster

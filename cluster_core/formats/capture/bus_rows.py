@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.formats.capture.pcap import CaptureProblem
 from cluster_core.wire.tcp_stream import ACK, RST, SYN
 
 STREAMS_MAX = 1 << 16

@@ -14,7 +14,7 @@ from operator import or_
 from typing import Any, Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
-from cluster_core.gossip.cluster_state import REJOIN_DELAY_MS_MAX
+from cluster_core.gossip.failure_detection import REJOIN_DELAY_MS_MAX
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
 from cluster_core.history.samples import MISSED_POLLS, StateChange, silences

@@ -8,8 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES, LINK_TYPE_MASK, MAGICS, CaptureReader
+from cluster_core.formats.capture.pcap import (
+    FILE_HEADER_BYTES,
+    LINK_TYPE_MASK,
+    MAGICS,
+    CaptureProblem,
+    CaptureReader,
+    Packet,
+)
 from cluster_core.kernels.bus.packet_order import OFFSET_BITS, Packets
 from cluster_core.kernels.bus.packets import CHUNK_FULL, PACKETS_PER_CHUNK, RECORD, WANTS_BYTES, rows_to_fill, walk_pcap
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.formats.capture import link_layers as links
-from cluster_core.formats.capture.packet import PACKET_BYTES_MAX
-from cluster_core.formats.capture.pcap import RECORD_HEADER_BYTES
+from cluster_core.formats.capture.pcap import PACKET_BYTES_MAX, RECORD_HEADER_BYTES
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.interning import Interned, intern
 from cluster_core.kernels.raw_bytes import big16, big32, copy_bytes, little32

@@ -9,12 +9,12 @@ from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.history.logs import logged_views, with_logs
 from cluster_core.history.open_slots import OpenMark
+from cluster_core.history.samples import metric_rows
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, Source
-from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet

@@ -21,7 +21,7 @@ from cluster_core.formats.capture.bus_rows import (
     SkippedPackets,
     packet_kind,
 )
-from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.formats.capture.pcap import CaptureProblem
 from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSigns, Sign
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch

@@ -25,11 +25,10 @@ from cluster_core.kernels.bus.columns import message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.known_links import Passing, SeenMessages
 from cluster_core.kernels.bus.link_meter import LinkMeter
-from cluster_core.kernels.bus.pong_ages import PongAges
+from cluster_core.kernels.bus.pong_ages import DEFAULT_NODE_TIMEOUT_MS, SETTLED_AGES, SETTLED_NS, PongAges, timeout_of
 from cluster_core.replay.dispatch import NEVER_NS, Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.known_links import KnownLinks
-from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, SETTLED_AGES, SETTLED_NS, timeout_of
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS

@@ -20,7 +20,7 @@ import numpy as np
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_rows import Row
-from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.formats.capture.pcap import CaptureProblem
 from cluster_core.formats.landing import Kind, RecordedPlace, read_path
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import PacketReader

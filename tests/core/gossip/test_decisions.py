@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.gossip.cluster_state import down_reason, rejoin_delay_ms
 from cluster_core.gossip.epochs import bumped_epoch
 from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick
-from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
+from cluster_core.gossip.failure_detection import down_reason, ping_is_due, quorum_of, rejoin_delay_ms
 from cluster_core.gossip.flags import FAIL, PFAIL
 from cluster_core.gossip.view import Coverage, coverage_of
 from cluster_core.wire.bus import Message, MessageType

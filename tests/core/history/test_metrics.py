@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cluster_core.formats.prometheus_answer import MetricReader
 from cluster_core.history.promotions import seen_in_views
+from cluster_core.history.samples import metric_rows
 from cluster_core.kinds import Source
-from cluster_core.replay.metrics import metric_rows
 from cluster_core.replay.rows import NodeViewRow
 
 RECORDED = Path(__file__).parents[2] / "data" / "prometheus" / "query_range.json.gz"

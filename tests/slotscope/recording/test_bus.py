@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.capture.packet import Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureReader, Packet
 from cluster_core.formats.landing import Kind
 from slotscope.recording.bus import BusRecorder, CaptureOptions
 from slotscope.recording.gap_book import GapBook

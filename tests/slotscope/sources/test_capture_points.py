@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.capture.packet import Packet
+from cluster_core.formats.capture.pcap import Packet
 from cluster_core.replay.rows import EventRow, NodeViewRow
 from schemas.caveats import Code
 from tests.benches.replayed_captures import Told, tell

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureProblem, CaptureReader, Packet
 from tests.builders.bus_builder import SECOND_NS, START_NS, block, conversation, frame, pcap, pcapng
 
 SENT = conversation([b"one", b"two" * 100], [b"three"])

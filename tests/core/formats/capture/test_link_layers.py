@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.link_layers import SKIP_REASONS
-from cluster_core.formats.capture.packet import Packet
+from cluster_core.formats.capture.pcap import Packet
 from tests.builders.bus_builder import Sent, frame
 from tests.builders.edited_captures import segment_of
 

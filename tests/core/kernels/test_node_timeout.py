@@ -10,8 +10,7 @@ import pytest
 from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.kernels.bus.batch import text_of
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.pong_ages import PongAges
-from cluster_core.replay.node_timeout import SETTLED_AGES, SETTLED_NS, due_age_ms, timeout_of
+from cluster_core.kernels.bus.pong_ages import SETTLED_AGES, SETTLED_NS, PongAges, due_age_ms, timeout_of
 from cluster_core.wire.bus import Message, MessageType, encode_message, sized
 from tests.builders.bus_builder import Sent, conversation, pcap
 from tests.builders.bus_comparison import decoded
