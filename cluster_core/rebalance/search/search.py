@@ -46,6 +46,8 @@ PLACED_MASTERS_MAX = 40
 """With more, heavy slots are not placed first."""
 FAR_PART = 0.01
 """Part of all load above limits at the end of walks from where a second search is not worth its time."""
+PLACED_PART = Fraction(3, 5)
+"""Part of the budget that is left above a placement of heavy slots which exceeds the bound by more than the whole budget."""
 SHREDDED = 10
 """Slot ranges a master above which heavy slots are placed first, although a plan was found."""
 UNBOUNDED = float("inf")
@@ -97,11 +99,11 @@ class Search:
             least, near = self._fewest_bytes(known if best is None else best, placed)
             if least is None:
                 return Result(_tuple(near), self.prices, of_bound)
-            base = self.bound
+            base, part = self.bound, of_bound
             if self.moved(least) > base * (1 + of_bound):  # above the bound already
-                base = self.moved(least)
+                base, part = self.moved(least), PLACED_PART * of_bound
             start = None if placed is None else placed.home
-            joined = self._within(base * (1 + of_bound), least, start, once=True) or least
+            joined = self._within(base * (1 + part), least, start, once=True) or least
             best = joined if best is None else min(best, joined, key=self._rank)
         budget = of_bound
         more = Fraction(int(of_data * sum(self._cost)), base) if base else Fraction(0)
