@@ -131,16 +131,6 @@ def test_at_the_end_all_observers_that_live_agree_who_owns_every_slot(spark, roo
     assert agreed.agg(F.sum(F.expr("last_slot - first_slot + 1"))).first()[0] == 16384
 
 
-def test_a_failover_leaves_its_votes_epochs_and_events(spark, root) -> None:
-    kinds = {row["kind"] for row in read(spark, history.EVENTS, root).select("kind").distinct().collect()}
-    granted = read(spark, history.VOTES, root).where("granted").count()
-    elections = read(spark, history.EPOCHS, root).where("mechanism = 'election'").count()
-
-    assert {"fail-decided", "election-started", "vote", "election-won"} <= kinds
-    assert granted >= 2
-    assert elections >= 1
-
-
 @pytest.mark.slow
 def test_what_is_written_is_the_same_when_the_job_runs_again(spark, replayed_root, tmp_path) -> None:
     root = copytree(replayed_root, tmp_path / "root")
@@ -205,13 +195,6 @@ def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tm
     assert rows(history.NODE_VIEWS, target) == rows(history.NODE_VIEWS, fresh)
 
 
-def test_polls_and_logs_are_kept(tutorial) -> None:
-    root = str(tutorial.root)
-
-    assert len(read_rows(root, history.NODE_POLLS)) > 10
-    assert "election-won" in {row["kind"] for row in read_rows(root, history.LOG_EVENTS)}
-
-
 def test_a_wrong_time_zone_is_noticed(spark, tmp_path) -> None:
     logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
     given = {"pcap": [str(CAPTURE)], "polls": [str(RECORDED / "polls.jsonl.gz")], "log": logs}
@@ -219,17 +202,6 @@ def test_a_wrong_time_zone_is_noticed(spark, tmp_path) -> None:
 
     assert outcome.bad_records == 0
     assert any("time zone -02:00 relative to the one given" in warning.text for warning in outcome.warnings)
-
-
-@pytest.mark.slow
-def test_without_captures_polls_give_views_and_logs_events(spark, tmp_path) -> None:
-    run(spark, tmp_path, polls=[str(RECORDED / "polls.jsonl.gz")], log=[str(RECORDED / "logs")])
-
-    views, events = read(spark, history.NODE_VIEWS, tmp_path), read(spark, history.EVENTS, tmp_path)
-
-    assert views.where("flags LIKE '%myself%'").select("observer").distinct().count() >= 3
-    assert views.where("cause = 'poll'").count() > 0
-    assert events.where("source = 'log' AND kind = 'election-won'").count() >= 1
 
 
 def test_logs_alone_show_the_role_of_every_node_and_leave_slots_unknown(spark, tmp_path) -> None:

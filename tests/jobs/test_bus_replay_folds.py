@@ -56,15 +56,6 @@ def test_several_files_in_one_fold_are_one_stream(capture, tmp_path) -> None:
     assert folded.comparable() == whole(capture, tmp_path, 1000).comparable()
 
 
-def test_a_message_that_two_files_share_belongs_to_the_file_that_completes_it(capture, tmp_path) -> None:
-    """Some message of a cut capture is provisional at the end of the first file: not whole, or not yet anybody's."""
-    ends = packet_ends(capture)
-    first = fold(cut(capture, [ends[777]], tmp_path)[:1], node_timeout_ms=1000)
-
-    assert first.settled_messages <= len(first.messages)
-    assert first.settled_by < PACKETS
-
-
 def test_captures_of_both_ends_give_what_one_gives(capture, tmp_path) -> None:
     """Copies have sequence numbers that were delivered before, so they are dropped and counted."""
     one, two = tmp_path / "here.pcap", tmp_path / "there.pcap"

@@ -12,18 +12,15 @@ import pytest
 from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
-from cluster_core.incidents.history import OffsetSeen
 from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus.headers import Basis, read_headers
-from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.pipelines.bus.past_views import late_answers, past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage.runs import Run, running
-from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
+from slotscope.runtime.storage.runs import running
+from tests.builders.history_builder import NODES, A, B, R, broken_tale, ns
 from tests.builders.stored_rows import stored_frame
 
 if TYPE_CHECKING:
@@ -73,17 +70,6 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
     assert (row["subject_address"], row["winner_address"]) == ("10.0.0.1:7000", "10.0.0.1:7003")
     assert row["started_at"].timestamp() == row["started_ns"] / 1e9
     assert row["message_ids"] == sorted(row["message_ids"])
-
-
-def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
-    """From logs, polls with INFO and captured client ports."""
-    basis = Basis(TIMEOUT_MS, True, T0, ns(30))
-    run = Run(root, "history", "one", continues=True)
-    history, _ = history_of(collect_notes(run, read_headers(run, basis)), basis)
-
-    assert history.offsets == {
-        A: [OffsetSeen(A, ns(9.55), 121), OffsetSeen(A, ns(9.6), 125), OffsetSeen(A, ns(20.6), 139, is_last=True)]
-    }
 
 
 def nodes(root: str, **options: str) -> list[str]:

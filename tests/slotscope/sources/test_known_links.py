@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.saving import load
-from slotscope.sources.bus import captured, outbox
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
@@ -57,26 +57,3 @@ def test_what_passes_in_runs_is_what_each_message_would_be_by_itself(name, timeo
     expected, state = told(name, timeout_ms)
     assert found == expected
     assert again == told(name, timeout_ms, state)[0]
-
-
-def test_what_is_known_passes_in_runs_while_nodes_fail_and_statements_wait(monkeypatch) -> None:
-    passed: list[int] = []
-    real = outbox.Outbox.put_passing
-    monkeypatch.setattr(
-        outbox.Outbox, "put_passing", lambda self, *said: passed.append(len(said[-1].rows)) or real(self, *said)
-    )
-
-    found, _ = told("bus-redis-7.0", 1000)
-
-    assert sum(passed) > 0.4 * sum(len(rows) for at, rows in found.items() if at[0] == captured.MESSAGE)
-
-
-def test_processes_beyond_the_bound_get_nothing(monkeypatch) -> None:
-    monkeypatch.setattr(outbox, "PROCESSES_MAX", 2)
-
-    found, _ = told("bus-redis-7.0", 1000)
-
-    plainly(monkeypatch)
-    parts = {at[2] for at in found if at[0] == captured.EVIDENCE}
-    assert len(parts) == 2
-    assert found == told("bus-redis-7.0", 1000)[0]

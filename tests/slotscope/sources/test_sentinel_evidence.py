@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from cluster_core.errors import DecodeError
 from cluster_core.sentinel_history.evidence import Started, Told
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
-from tests.benches.sentinel_recordings import RECORDINGS, evidence_of
 
 ID = "a" * 40
 LINES = [
@@ -94,20 +92,3 @@ def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
     found = read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]}, polls=["x"], strict=False)
 
     assert len(found.logged[ID]) == 2
-
-
-def test_every_prefix_of_a_small_log_is_read() -> None:
-    """A log may end anywhere."""
-    raw = gzip.decompress((RECORDINGS / "redis-7.0" / "logs" / "24011.log.gz").read_bytes())[:3000]
-    from cluster_core.formats.server_log import read_log
-
-    for end in range(0, len(raw), 7):
-        assert list(read_log([raw[:end]])) is not None
-
-
-def test_a_recording_has_both() -> None:
-    """Lines and answers of the same three sentinels."""
-    found = evidence_of("redis-7.0")
-
-    assert sorted(found.logged) == sorted(found.polled) == sorted(found.all())
-    assert (len(found.logged), found.strangers) == (3, set())

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.load.attribution import attribute
 from cluster_core.topology.replies import read_topology
-from schemas.interim import OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
-from slotscope.sources.files import InputFile, expand
+from schemas.interim import OWNER, PREFIX, SLOT, TAG, UNIT
+from slotscope.sources.files import InputFile
 from slotscope.sources.keys.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
 from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import tally_units
-from slotscope.sources.rdb.files import RdbTask, RdbUnit, plan_tasks
+from slotscope.sources.rdb.files import plan_tasks
 from tests.conftest import DATA
 
 FOLDER = DATA / "valkey-9.1"
-FILES = expand([str(FOLDER / "before"), str(FOLDER / "after")])
-UNITS = tuple(RdbUnit(file.path, file.size) for file in FILES if file.path.endswith(".rdb"))
 TOPOLOGY = read_topology((FOLDER / "topology" / "nodes.txt").read_bytes(), source="nodes.txt")
 LOADS = ("keys", "serialized_bytes", "expires")
 
@@ -61,55 +58,6 @@ def owners_of(rows):
         if row["kind"] == OWNER:
             found.setdefault(row["source"], Counter())[row["owner_id"]] += row["keys"]
     return found
-
-
-def largest(rows, kinds, group, count):
-    """The *count* largest keys of each group, of equals the first in file order."""
-    tops = {}
-    for row in rows:
-        if row["kind"] in kinds:
-            weight = row["memory_bytes"] or row["serialized_bytes"]
-            key = (-weight, row["source"], row["offset"], row["name"])
-            tops.setdefault(group(row), set()).add(key)
-    return {name: sorted(keys)[:count] for name, keys in tops.items()}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("topology", [None, TOPOLOGY], ids=["no topology", "topology"])
-def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
-    told = options(topology)
-    alone = rows_of([RdbTask((unit,)) for unit in UNITS], told)
-    shared = rows_of([RdbTask(UNITS)], told)
-
-    assert len(UNITS) == 6
-    assert len(shared) < len(alone)
-    for kind, by in (
-        (SLOT, ["slot"]),
-        (TYPE, ["type"]),
-        (TTL, ["number"]),
-        (TAG, ["name"]),
-        (PREFIX, ["name", "number"]),
-    ):
-        assert sums(shared, told, kind, *by) == sums(alone, told, kind, *by)
-    assert owners_of(shared) == owners_of(alone)
-    assert largest(shared, {TOP_SLOT}, lambda row: row["slot"], 3) == largest(
-        alone, {TOP_SLOT}, lambda row: row["slot"], 3
-    )
-    assert largest(shared, {TOP_TYPE}, lambda row: row["type"], 20) == largest(
-        alone, {TOP_TYPE}, lambda row: row["type"], 20
-    )
-    node_of = {source: attribute(source, owners, told.topology).node_id for source, owners in owners_of(alone).items()}
-    by_node = [
-        largest(
-            [row for row in rows if node_of.get(row["source"])],
-            {TOP_OWNER, TOP_TYPE},
-            lambda row: node_of[row["source"]],
-            20,
-        )
-        for rows in (shared, alone)
-    ]
-    assert by_node[0] == by_node[1]
-    assert len(by_node[0]) == (3 if topology else 0)
 
 
 def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):

@@ -1,53 +1,70 @@
-"""Who owned which slots, by periods of views."""
+"""Views of nodes to intervals of slot owners: small frames in, small frames out."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from slotscope.transforms.ownership import VIEW_COLUMNS, find_owners
+from slotscope.runtime.spark.spark_schema import spark_frame
+from slotscope.transforms.ownership import OWNERS, VIEW_COLUMNS, find_owners
+from tests.builders.partial_rows import assert_rows
 
-OWNERS = (
-    "observer", "first_slot", "last_slot", "owner", "owners", "valid_from_ns", "valid_to_ns", "valid_from_min_ns",
-    "valid_to_min_ns", "evidence",
-)  # fmt: skip
-
-
-def owners(*views: tuple) -> set[tuple]:
-    """The owners by views: observer, node, slots, from, to, after which time, evidence."""
-    rows = [dict(zip(VIEW_COLUMNS, view, strict=True)) for view in views]
-    return {tuple(row[name] for name in OWNERS) for row in find_owners(pa.Table.from_pylist(rows)).to_pylist()}
+INTERVALS = (
+    "observer string, first_slot int, last_slot int, owner string, owners int, valid_from_ns bigint, valid_to_ns bigint,"
+    " valid_from_min_ns bigint, valid_to_min_ns bigint, evidence string"
+)
 
 
-def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence() -> None:
+def assert_owners(spark, views, *rows) -> None:
+    """Views are (observer, node, slots, from, to, earliest from, evidence)."""
+    found = find_owners(pa.Table.from_pylist([dict(zip(VIEW_COLUMNS, view, strict=True)) for view in views]))
+
+    assert found.schema == OWNERS
+    assert_rows(spark_frame(spark, found), INTERVALS, *rows)
+
+
+def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -> None:
     """Two polls show that slots 5 to 9 went from a to b: at 20 at the latest, after 15."""
-    found = owners(
+    views = [
         ("x", "a", "0-9", 10, 20, None, "capture"),
         ("x", "a", "0-4", 20, None, 15, "poll"),
         ("x", "b", "5-9", 20, None, 15, "poll"),
-    )
-
-    by_observer = [
+    ]
+    intervals = [
         (0, 4, "a", 1, 10, None, None, None, "capture"),
         (5, 9, "a", 1, 10, 20, None, 15, "capture"),
         (5, 9, "b", 1, 20, None, 15, None, "poll"),
     ]
-    assert found == {(who, *row) for who in ("x", "") for row in by_observer}
+
+    assert_owners(spark, views, *((observer, *row) for observer in ("x", "") for row in intervals))
 
 
-def test_the_agreed_owner_is_the_one_that_an_observer_names_before_others_name_any() -> None:
-    """If observers name two owners, none is agreed, and the row has their number."""
-    found = owners(
+def test_observers_that_name_two_owners_agree_on_none(spark) -> None:
+    """The first owner that anybody names is agreed until another observer contradicts; then the row has their number."""
+    views = [
         ("x", "a", "0-9", 10, None, 8, "poll"),
         ("y", "a", "0-4", 12, None, 3, "log"),
         ("y", "b", "5-9", 14, None, 3, "log"),
-    )
+    ]
 
-    assert {row for row in found if not row[0]} == {
+    assert_owners(
+        spark, views,
+        ("x", 0, 9, "a", 1, 10, None, 8, None, "poll"),
+        ("y", 0, 4, "a", 1, 12, None, 3, None, "log"),
+        ("y", 5, 9, "b", 1, 14, None, 3, None, "log"),
         ("", 0, 4, "a", 1, 10, None, 8, None, "poll"),
         ("", 5, 9, "a", 1, 10, 14, 8, 3, "poll"),
         ("", 5, 9, None, 2, 14, None, 3, None, "log"),
-    }
+    )  # fmt: skip
 
 
-def test_a_view_without_slots_has_no_owner() -> None:
-    assert owners(("x", "a", "", 10, 20, None, "log"), ("x", "a", "", 30, None, None, "log")) == set()
+def test_views_without_slots_and_no_views_have_no_owners(spark) -> None:
+    assert_owners(spark, [("x", "a", "", 10, 20, None, "log"), ("x", "a", "", 30, None, None, "log")])
+    assert find_owners(pa.table({name: pa.array([], pa.null()) for name in VIEW_COLUMNS})).schema == OWNERS
+
+
+def test_a_node_that_is_forgotten_owns_its_slots_until_then(spark) -> None:
+    """And again from when it is met again."""
+    views = [("x", "a", "7", 10, 20, None, "log"), ("x", "a", "7", 30, None, 25, "log")]
+    intervals = [(7, 7, "a", 1, 10, 20, None, None, "log"), (7, 7, "a", 1, 30, None, 25, None, "log")]
+
+    assert_owners(spark, views, *((observer, *row) for observer in ("x", "") for row in intervals))

@@ -34,7 +34,7 @@ from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import tally_units
 from slotscope.transforms import snapshot_tables
-from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, with_node
+from slotscope.transforms.partial_sums import PartialSums
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.snapshot_warnings import Foreign
 from tests.builders.partial_rows import assert_rows, partial, partial_table
@@ -56,19 +56,6 @@ def sums(rows):
 def assert_table(spark, found, schema, *rows):
     """Assert that a table has the columns of a DDL schema with these rows."""
     assert_rows(spark_frame(spark, found), schema, *rows)
-
-
-def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spark):
-    found = with_node(
-        partial_table(
-            {"kind": SLOT, "slot": 1, "owner_id": B},
-            {"kind": SLOT, "slot": 2, "owner_id": B, "source": "list.txt"},
-            {"kind": SLOT, "slot": 3, "source": "list.txt"},
-        ),
-        {"a.rdb": A, "list.txt": None},
-    )
-
-    assert_table(spark, found, "slot int, node_id string", (1, A), (2, B), (3, None))
 
 
 LOADS = "keys long, serialized_bytes long, memory_bytes long, expires long, ops long"
@@ -358,17 +345,3 @@ def test_rows_that_spark_keeps_in_pieces_make_the_same_tables_as_rows_that_are_h
     for name in ("big_keys", "hash_tags", "prefixes", "key_types", "key_sizes", "ttl_buckets"):
         assert counted(getattr(here, name)()) == counted(getattr(other, name)()), name
     assert set(snapshot_tables.keys_by_owner(here.partial)) == set(snapshot_tables.keys_by_owner(kept))
-
-
-def test_small_files_and_few_units_are_few_and_large_files_of_many_units_are_not(tmp_path):
-    def inputs(size):
-        (tmp_path / "dump.rdb").write_bytes(b"REDIS0011")
-        with (tmp_path / "dump.rdb").open("r+b") as file:
-            file.truncate(size)
-        return find_inputs([str(tmp_path / "dump.rdb")], [], None)
-
-    options = TallyOptions()
-
-    assert are_few(inputs(1000), options, units=100)
-    assert are_few(inputs(50 * ROWS_HERE_MAX), options, units=2)
-    assert not are_few(inputs(50 * ROWS_HERE_MAX), options, units=100)
