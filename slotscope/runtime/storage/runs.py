@@ -175,7 +175,7 @@ class Run:
     def _sources(self, table: Table, staged: bool, stored: bool) -> list[tuple[Any, str]]:
         sources: list[tuple[Any, str]] = []
         if staged:
-            sources += [(rows, "TRUE") for rows in self._held.get(table, ())]
+            sources += [(rows, "TRUE") for rows in self._held.get(table, ()) if len(rows)]
             sources += [(delta_files.dataset(self._folder, table), "TRUE")] if self._has_staged(table) else []
         if stored:
             where = all_equal({table.named_by: self.name})
