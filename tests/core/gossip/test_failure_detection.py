@@ -7,63 +7,60 @@ import pytest
 from cluster_core.gossip.events import BroadcastFail, Changed, PingSent, ReportAdded, ReportRemoved, Tick
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL, REPLICA
 from cluster_core.gossip.profile import REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
-from tests.builders.gossip_builder import TIMEOUT_MS, A, B, Bench, C, entry, fail, ping
+from cluster_core.wire.bus import Message
+from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, B, Bench, C, entry, fail, ping
 
-SLOTS = {"e" * 40: "0-99", A: "100-199", B: "200-299", C: "300-16383"}
+SLOTS = {ME: "0-99", A: "100-199", B: "200-299", C: "300-16383"}
 
 
-def silent_bench(profile: Profile = REDIS_7_0) -> Bench:
-    """A machine whose ping to C is pending for longer than the timeout."""
+def report(reporter: str, flags: int = MASTER | PFAIL) -> Message:
+    """A PING of a voter with a doubt of C."""
+    return ping(reporter, entry(C, flags), slots=SLOTS[reporter])
+
+
+def pinged_bench(wait_ms: int, profile: Profile = REDIS_7_0) -> Bench:
+    """A machine whose ping to C is pending for *wait_ms*."""
     bench = Bench(profile=profile, slots=SLOTS)
     bench.node.handle(PingSent(C), bench.now_ms)
-    bench.now_ms += TIMEOUT_MS + 1
+    bench.now_ms += wait_ms
+    return bench
+
+
+def silent_bench() -> Bench:
+    bench = pinged_bench(TIMEOUT_MS + 1)
     bench.node.handle(Tick(), bench.now_ms)
     return bench
 
 
-def test_silence_up_to_the_timeout_is_not_doubt() -> None:
-    """R53: more than T, not T."""
-    bench = Bench(slots=SLOTS)
-    bench.node.handle(PingSent(C), bench.now_ms)
+@pytest.mark.parametrize(
+    ("heard_ms", "after_ms", "doubted"), [(None, 0, False), (None, 1, True), (1500, 0, False), (1500, 1, True)]
+)
+def test_silence_beyond_the_timeout_is_doubt(heard_ms: int | None, after_ms: int, doubted: bool) -> None:
+    """R37, R53: more than T since the younger of ping and data."""
+    bench = pinged_bench(heard_ms or 0)
+    if heard_ms:
+        bench.hear(ping(C, slots=SLOTS[C]))
 
-    bench.node.handle(Tick(), bench.now_ms + TIMEOUT_MS)
+    bench.node.handle(Tick(), bench.now_ms + TIMEOUT_MS + after_ms)
 
-    assert not bench.peer(C).flags & PFAIL
-
-
-def test_silence_beyond_the_timeout_is_doubt() -> None:
-    """R53."""
-    assert silent_bench().peer(C).flags & PFAIL
-
-
-def test_any_message_from_a_node_postpones_doubt() -> None:
-    """R37, R53: the younger of ping and data counts."""
-    bench = Bench(slots=SLOTS)
-    bench.node.handle(PingSent(C), bench.now_ms)
-    bench.now_ms += 1500
-    bench.hear(ping(C, slots=SLOTS[C]))
-
-    bench.node.handle(Tick(), bench.now_ms + TIMEOUT_MS)
-
-    assert not bench.peer(C).flags & PFAIL
+    assert bool(bench.peer(C).flags & PFAIL) == doubted
 
 
 def test_a_reconnection_does_not_hide_an_outage() -> None:
     """R30: the ping of a new link keeps the time of the old one."""
-    bench = Bench(slots=SLOTS)
-    bench.node.handle(PingSent(C), bench.now_ms)
+    bench = pinged_bench(500)
 
-    bench.node.handle(PingSent(C, reconnected=True), bench.now_ms + 500)
+    bench.node.handle(PingSent(C, reconnected=True), bench.now_ms)
 
-    assert bench.peer(C).ping_sent_ms == bench.now_ms
+    assert bench.peer(C).ping_sent_ms == bench.now_ms - 500
 
 
 def test_doubt_of_a_quorum_is_a_failure_that_everybody_is_told() -> None:
     """R51, R54: four voters, three doubts."""
     bench = silent_bench()
-    bench.hear(ping(A, entry(C, MASTER | PFAIL), slots=SLOTS[A]))
+    bench.hear(report(A))
 
-    effects = bench.hear(ping(B, entry(C, MASTER | PFAIL), slots=SLOTS[B]))
+    effects = bench.hear(report(B))
 
     assert Changed(C, "fail", "R54") in effects
     assert BroadcastFail(C) in effects
@@ -75,33 +72,29 @@ def test_reports_about_a_node_that_we_reach_do_not_suffice() -> None:
     bench = Bench(slots=SLOTS)
 
     for reporter in (A, B):
-        bench.hear(ping(reporter, entry(C, MASTER | FAIL), slots=SLOTS[reporter]))
+        bench.hear(report(reporter, MASTER | FAIL))
 
     assert not bench.peer(C).flags & (PFAIL | FAIL)
     assert set(bench.peer(C).reports) == {A, B}
 
 
-def test_a_report_expires_after_two_timeouts() -> None:
+@pytest.mark.parametrize(
+    ("after_ms", "message", "reason", "left"),
+    [(2 * TIMEOUT_MS + 1, report(B), "expired", {B}), (0, ping(A, entry(C), slots=SLOTS[A]), "withdrawn", set())],
+)
+def test_a_report_expires_after_two_timeouts_or_is_withdrawn(
+    after_ms: int, message: Message, reason: str, left: set[str]
+) -> None:
     """R52."""
     bench = silent_bench()
-    bench.hear(ping(A, entry(C, MASTER | PFAIL), slots=SLOTS[A]))
-    bench.now_ms += 2 * TIMEOUT_MS + 1
+    bench.hear(report(A))
+    bench.now_ms += after_ms
 
-    effects = bench.hear(ping(B, entry(C, MASTER | PFAIL), slots=SLOTS[B]))
+    effects = bench.hear(message)
 
-    assert ReportRemoved(A, C, "expired") in effects
+    assert ReportRemoved(A, C, reason) in effects
     assert bench.peer(C).flags & PFAIL
-
-
-def test_healthy_gossip_takes_a_report_back() -> None:
-    """R52."""
-    bench = silent_bench()
-    bench.hear(ping(A, entry(C, MASTER | PFAIL), slots=SLOTS[A]))
-
-    effects = bench.hear(ping(A, entry(C), slots=SLOTS[A]))
-
-    assert ReportRemoved(A, C, "withdrawn") in effects
-    assert not bench.peer(C).reports
+    assert set(bench.peer(C).reports) == left
 
 
 @pytest.mark.parametrize(("profile", "counts"), [(REDIS_7_0, True), (REDIS_8, True), (VALKEY_8_0, False)])
@@ -114,22 +107,24 @@ def test_a_master_without_slots_reports_in_redis_only(profile: Profile, counts: 
     assert (ReportAdded(A, C) in effects) == counts
 
 
-def test_a_replica_reports_nothing() -> None:
+@pytest.mark.parametrize(
+    ("profile", "before", "message"),
+    [
+        (
+            REDIS_7_0,
+            ping(A, slots=SLOTS[B], replicaof=B),
+            ping(A, entry(C, MASTER | PFAIL), slots=SLOTS[B], replicaof=B),
+        ),
+        (VALKEY_9_1, fail(B, C), report(A, MASTER | FAIL)),
+    ],
+    ids=["of a replica", "about a failed node in Valkey 9"],
+)
+def test_a_report_that_does_not_count(profile: Profile, before: Message, message: Message) -> None:
     """R51."""
-    bench = Bench(slots=SLOTS)
-    bench.hear(ping(A, slots=SLOTS[B], replicaof=B))
+    bench = Bench(profile=profile, slots=SLOTS)
+    bench.hear(before)
 
-    bench.hear(ping(A, entry(C, MASTER | PFAIL), slots=SLOTS[B], replicaof=B))
-
-    assert not bench.peer(C).reports
-
-
-def test_valkey_9_takes_no_reports_about_a_failed_node() -> None:
-    """R51 of Valkey 9."""
-    bench = Bench(profile=VALKEY_9_1, slots=SLOTS)
-    bench.hear(fail(B, C))
-
-    bench.hear(ping(A, entry(C, MASTER | FAIL), slots=SLOTS[A]))
+    bench.hear(message)
 
     assert not bench.peer(C).reports
 
@@ -139,42 +134,23 @@ def test_a_voter_of_valkey_8_1_decides_when_its_own_doubt_is_the_last_that_was_m
     profile: Profile, decides: bool
 ) -> None:
     """R53, R132."""
-    bench = Bench(profile=profile, slots=SLOTS)
-    bench.node.handle(PingSent(C), bench.now_ms)
-    bench.now_ms += TIMEOUT_MS
+    bench = pinged_bench(TIMEOUT_MS, profile)
     for reporter in (A, B):
-        bench.hear(ping(reporter, entry(C, MASTER | PFAIL), slots=SLOTS[reporter]))
+        bench.hear(report(reporter))
 
     effects = bench.node.handle(Tick(), bench.now_ms + 1)
 
     assert (BroadcastFail(C) in effects) == decides
 
 
-def test_a_fail_message_of_a_known_node_is_believed() -> None:
+@pytest.mark.parametrize(("sender", "node", "failed"), [(A, C, True), (A, ME, False), ("9" * 40, C, False)])
+def test_a_fail_message_of_a_known_node_about_another_is_believed(sender: str, node: str, failed: bool) -> None:
     """R55."""
     bench = Bench(slots=SLOTS)
 
-    bench.hear(fail(A, C))
+    bench.hear(fail(sender, node))
 
-    assert bench.peer(C).flags & FAIL
-
-
-def test_nobody_marks_itself() -> None:
-    """R55."""
-    bench = Bench(slots=SLOTS)
-
-    bench.hear(fail(A, bench.view.myself.id))
-
-    assert not bench.view.myself.flags & FAIL
-
-
-def test_a_fail_message_of_a_stranger_is_ignored() -> None:
-    """R55."""
-    bench = Bench(slots=SLOTS)
-
-    bench.hear(fail("9" * 40, C))
-
-    assert not bench.peer(C).flags & FAIL
+    assert bool(bench.view.nodes[node].flags & FAIL) == failed
 
 
 @pytest.mark.parametrize(("after_ms", "cleared"), [(2 * TIMEOUT_MS, False), (2 * TIMEOUT_MS + 1, True)])
