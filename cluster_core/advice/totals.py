@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cluster_core.advice.changes import SETTINGS, AdviceSums, Point, Step, curve
-from cluster_core.advice.conditions import Condition
+from cluster_core.advice.changes import SETTINGS, AdviceSums, Condition, Point, Step, curve
 from cluster_core.memory.model import MemoryModel
 from cluster_core.slots.key_slot import hash_tag
 

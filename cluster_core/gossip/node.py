@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from cluster_core.gossip import events as ev
 from cluster_core.gossip import handshake
 from cluster_core.gossip.causes import Cause, Field, IgnoredReason, PauseMark
-from cluster_core.gossip.epochs import learn_epochs, settle_collision
+from cluster_core.gossip.epochs import learn_epochs, settle_collision, vote_refusal
 from cluster_core.gossip.events import (
     AckHeard,
     Changed,
@@ -40,7 +40,6 @@ from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.roles import learn_role
 from cluster_core.gossip.slot_claims import read_claims, read_update
 from cluster_core.gossip.view import Link, Peer, View
-from cluster_core.gossip.votes import vote_refusal
 from cluster_core.wire.bus import (
     Fail,
     Gossip,

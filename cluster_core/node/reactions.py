@@ -9,11 +9,11 @@ from typing import assert_never
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Cause, Field, Refusal, ReportEnd
+from cluster_core.gossip.epochs import VOTE_SPACING_FACTOR, note_vote
 from cluster_core.gossip.events import Changed, Effect, MessageReceived
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL
 from cluster_core.gossip.handshake import drop_link
 from cluster_core.gossip.view import Peer, slot_bits
-from cluster_core.gossip.votes import VOTE_SPACING_FACTOR, note_vote
 from cluster_core.node.agenda import hasten, hasten_all
 from cluster_core.node.candidacy import count_vote, yield_to_rival
 from cluster_core.node.events import DropKeys, VoteCast

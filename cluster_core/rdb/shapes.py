@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.advice.conditions import Condition
+from cluster_core.advice.changes import Condition
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory import structures

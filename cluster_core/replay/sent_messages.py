@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.causes import Cause, Field, Mechanism, Refusal
+from cluster_core.gossip.epochs import note_vote
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.view import Peer, slot_bits
-from cluster_core.gossip.votes import note_vote
 from cluster_core.kinds import EventKind
 from cluster_core.replay.corrections import (
     differs,

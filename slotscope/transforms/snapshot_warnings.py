@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cluster_core.load.attribution import Attribution
-from cluster_core.load.unread import FileUnread, Unread
+from cluster_core.load.unread import Attribution, FileUnread, Unread
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, MemoryBasis
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code

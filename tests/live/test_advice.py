@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster_core.advice.conditions import Condition, PackedLimits
+from cluster_core.advice.changes import Condition, PackedLimits
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of

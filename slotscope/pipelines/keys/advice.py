@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.advice.changes import Change, rank_changes
-from cluster_core.advice.conditions import Condition, conditions_for
+from cluster_core.advice.changes import Change, Condition, conditions_for, rank_changes
 from cluster_core.advice.totals import WALKED, Held, Splittable, Totals, expiries, splits
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
 from cluster_core.rdb.grammar import KEY_TYPES

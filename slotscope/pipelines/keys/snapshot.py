@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.kinds import Severity
-from cluster_core.load.attribution import Attribution, attribute
-from cluster_core.load.unread import WHOLE, FileUnread, Unread
+from cluster_core.load.unread import WHOLE, Attribution, FileUnread, Unread, attribute
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.advice.changes import SETTINGS
-from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.changes import SETTINGS, conditions_for
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.kernels.keys.slot_tally import add_by_group

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.load.attribution import attribute
+from cluster_core.load.unread import attribute
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.memory_sizes import keyspace_bytes

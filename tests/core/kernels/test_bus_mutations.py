@@ -15,8 +15,7 @@ import pytest
 
 from cluster_core.formats.capture.bus_rows import CapturedUnknown, Row, SkippedPackets
 from cluster_core.formats.capture.link_layers import OK
-from cluster_core.formats.capture.packet import CaptureProblem, Packet
-from cluster_core.formats.capture.pcap import CaptureReader
+from cluster_core.formats.capture.pcap import CaptureProblem, CaptureReader, Packet
 from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import Message, encode_message

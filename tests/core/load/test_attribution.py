@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.load.unread import Attribution, attribute
 from cluster_core.topology.nodes_text import read_nodes
 
 A, B, R = "a" * 40, "b" * 40, "c" * 40

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.changes import conditions_for
 from cluster_core.errors import DecodeError
 from cluster_core.memory.model import MemorySettings, model_of
 from cluster_core.rdb import shapes

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.load.attribution import attribute
+from cluster_core.load.unread import attribute
 from cluster_core.topology.replies import read_topology
 from schemas.interim import OWNER, PREFIX, SLOT, TAG, UNIT
 from slotscope.sources.files import InputFile

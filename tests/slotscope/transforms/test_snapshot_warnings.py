@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster_core.load.attribution import Attribution
+from cluster_core.load.unread import Attribution
 from cluster_core.memory.model import Exactness
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat
