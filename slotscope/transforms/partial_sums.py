@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cluster_core.kernels.keys.slot_tally import USES
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -78,14 +77,10 @@ def _of_kinds(rows: pa.Table, kinds: tuple[int, ...]) -> pa.Table:
     return rows.filter(pc.is_in(rows["kind"], pa.array(kinds, pa.int32())))
 
 
-def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
-    """Run *task* once for each of the unit numbers 0 to *count* - 1, one Spark task a unit."""
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
-
-
 def tally(spark: SparkSession, options: TallyOptions, units: list[Unit]) -> DataFrame:
     """Return the partial sums (`schemas.interim.PARTIAL`) of *units*; nothing is read before an action asks for it."""
-    return over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
+    numbers = spark.range(0, len(units), 1, max(len(units), 1))  # one Spark task a unit
+    return numbers.mapInArrow(bind(tally_units, units=units, options=options), spark_schema(PARTIAL))
 
 
 def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
@@ -211,10 +206,10 @@ def sorted_by(rows: pa.Table, *columns: tuple[str, str]) -> pa.Table:
 def stepped(rows: DataFrame, step: Step, before: pa.Schema) -> DataFrame:
     """*step* over each partition of *rows*, which have the columns *before*."""
     after = step(before.empty_table()).schema
-    return rows.mapInArrow(bind(_step_piece, step=step, before=before, after=after), spark_schema(after))
 
+    def step_piece(batches: Batches) -> Batches:
+        read = list(batches)
+        piece = pa.Table.from_batches(read) if read else before.empty_table()
+        yield from step(piece).cast(after).to_batches()
 
-def _step_piece(batches: Batches, step: Step, before: pa.Schema, after: pa.Schema) -> Batches:
-    read = list(batches)
-    piece = pa.Table.from_batches(read) if read else before.empty_table()
-    yield from step(piece).cast(after).to_batches()
+    return rows.mapInArrow(step_piece, spark_schema(after))

@@ -87,9 +87,10 @@ class SnapshotTables:
 
     def big_keys(self) -> pa.Table:
         """The largest keys of the cluster and of each node, slot and type."""
-        step = bind(_largest_of, nodes=self.nodes, top=self.top, top_per_slot=self.top_per_slot)
-        found = self.partial.of(interim.TOP_TYPE, interim.TOP_OWNER, interim.TOP_SLOT, step=step, by="slot")
-        found = _largest(found, self.top, self.top_per_slot)
+        nodes, top, top_per_slot = self.nodes, self.top, self.top_per_slot
+        kinds = (interim.TOP_TYPE, interim.TOP_OWNER, interim.TOP_SLOT)
+        found = self.partial.of(*kinds, step=lambda rows: _largest(scoped(rows, nodes), top, top_per_slot), by="slot")
+        found = _largest(found, top, top_per_slot)
         return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})
 
     def hash_tags(self) -> pa.Table:
@@ -103,9 +104,9 @@ class SnapshotTables:
 
     def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
         """The *heaviest* groups of *kind*, reduced per piece, then over all pieces."""
-        missed = missed_of(self.partial.told, kind)
-        step = bind(_heaviest_of, heaviest=heaviest, missed=missed, known=self.known, count=self.groups)
-        return heaviest(self.partial.of(kind, step=step, by="name"), self.groups)
+        missed, known, count = missed_of(self.partial.told, kind), self.known, self.groups
+        found = self.partial.of(kind, step=lambda rows: heaviest(groups(rows, missed, known), count), by="name")
+        return heaviest(found, count)
 
     def key_use(self, prefixes: pa.Table) -> pa.Table:
         """How keys are used, of the cluster, each node, each slot and the heaviest *prefixes*."""
@@ -131,23 +132,14 @@ class SnapshotTables:
         return buckets.append_column("label", pc.take(pa.array(TTL_LABELS, pa.string()), buckets["bucket"]))
 
     def _by_kind(self, kind: int, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
-        found = self.partial.of(kind, step=bind(_by_kind, nodes=self.nodes), by="number")
+        nodes = self.nodes
+        found = self.partial.of(kind, step=lambda rows: sums(with_node(rows, nodes), _KIND, _FIGURES), by="number")
         return sums(found, by, figures)
 
 
 def key_prefixes(top: pa.Table) -> pa.Table:
     """Rows of ``gold/key_prefixes`` from `SnapshotTables.prefixes`."""
     return top.rename_columns({"name": "prefix", "name_text": "prefix_text"})
-
-
-def _heaviest_of(
-    rows: pa.Table,
-    heaviest: Callable[[pa.Table, int], pa.Table],
-    missed: pa.Table,
-    known: frozenset[str],
-    count: int,
-) -> pa.Table:
-    return heaviest(groups(rows, missed, known), count)
 
 
 def held_slots(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
@@ -230,11 +222,6 @@ def bad_records(rows: DataFrame, job: str) -> DataFrame:
     )
 
 
-def _by_kind(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
-    """Sums of rows of kind `TYPE`, `RANGE` or `TTL` by node and kind."""
-    return sums(with_node(rows, nodes), _KIND, _FIGURES)
-
-
 def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     """Rows of kinds `TOP_TYPE`, `TOP_OWNER` and `TOP_SLOT` with a known size, once per scope."""
     tops = with_node(rows, nodes)
@@ -252,10 +239,6 @@ def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
         named = tops.append_column("scope", constant(scope, len(tops), pa.string())).append_column("scope_value", value)
         found.append(named.filter(pc.and_(holds, pc.is_valid(value))))
     return pa.concat_tables(found)
-
-
-def _largest_of(rows: pa.Table, nodes: Mapping[str, str | None] | None, top: int, top_per_slot: int) -> pa.Table:
-    return _largest(scoped(rows, nodes), top, top_per_slot)
 
 
 def _largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
@@ -398,15 +381,13 @@ def command_load(partial: DataFrame) -> DataFrame:
     )
 
 
-def _missed(partial: DataFrame, *facts: str) -> DataFrame:
-    units = partial.where((F.col("kind") == UNIT) & (F.col("text") == "aof"))
-    return units.select("source", "part", *(F.coalesce(F.col("facts")[fact], F.lit(0)).alias(fact) for fact in facts))
-
-
 def write_keys(partial: DataFrame, *, count: int) -> DataFrame:
     """The *count* keys with most writes and the *count* with most bytes; a unit that does not list one may have missed it."""
-    missed = _missed(partial, "missed_log_keys", "missed_log_bytes")
-    total = missed.agg(*(F.sum(name).alias(f"all_{name}") for name in ("missed_log_keys", "missed_log_bytes")))
+    facts = ("missed_log_keys", "missed_log_bytes")
+    missed = partial.where((F.col("kind") == UNIT) & (F.col("text") == "aof")).select(
+        "source", "part", *(F.coalesce(F.col("facts")[fact], F.lit(0)).alias(fact) for fact in facts)
+    )
+    total = missed.agg(*(F.sum(fact).alias(f"all_{fact}") for fact in facts))
     rows = partial.where(F.col("kind") == LOG_KEY)
     keys = (
         rows.join(F.broadcast(missed), ["source", "part"], how="left")
