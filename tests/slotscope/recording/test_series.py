@@ -6,12 +6,11 @@ import gzip
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.formats.landing import Kind, read_name
-from slotscope.recording.series import FLUSH_NS, RETRY_NS, Rotation, Series, recover
+from slotscope.recording.series import FLUSH_NS, Rotation, Series, recover
 
 S = 1_000_000_000
 NOW = 1_795_390_560 * S
@@ -83,28 +82,3 @@ def test_a_link_is_not_followed(tmp_path):
 
     assert recover(link) is None
     assert other.read_bytes().endswith(b"torn")
-
-
-def test_on_a_full_disk_what_was_flushed_is_finished_and_it_goes_on_when_there_is_room(small_disk):
-    series = Series(small_disk, Kind.POLLS, Rotation(3600 * S, 1 << 20))
-    kept = os.urandom(100_000)
-    series.add(kept, NOW, NOW)
-    series.flush(NOW)
-    series.add(os.urandom(300_000), NOW + S, NOW + S)
-    series.flush(NOW + S)
-    full, covered_ns = series.is_full, series.covered_ns
-    series.add(b"dropped at once", NOW + S + 1, NOW + S)
-    ballast = small_disk / "ballast"
-    with pytest.raises(OSError, match="No space"):
-        ballast.write_bytes(b"x" * 300_000)
-    series.add(b"dropped later", NOW + S + RETRY_NS, NOW + S)
-    series.flush(NOW + S + RETRY_NS)
-    still_full = series.is_full
-    ballast.unlink()
-    series.add(b"goes on", NOW + S + 2 * RETRY_NS, NOW + 3 * S)
-    series.end(NOW + 4 * S)
-
-    assert (full, still_full, series.is_full) == (True, True, False)
-    assert covered_ns == NOW
-    assert [plain(path) for path in finished(small_disk)] == [kept, b"goes on"]
-    assert list(small_disk.glob(".*")) == []

@@ -16,28 +16,6 @@ from slotscope.reports.keyspace.figures import (
 from tests.builders.reports_builder import changed, keyspace_report
 
 
-def test_a_slot_is_explained_by_the_key_that_holds_most_of_it() -> None:
-    """``big:list`` is 14.2 of the 14.6 MB of its slot."""
-    heaviest = heavy_slots(keyspace_report(), 1)[0]
-
-    assert heaviest.load.slot == key_slot(b"big:list")
-    assert heaviest.cause is not None
-    assert (heaviest.cause.kind, heaviest.cause.name, round(heaviest.cause.share, 2)) == (
-        "key",
-        b"big:list",
-        0.97,
-    )
-
-
-def test_a_slot_is_explained_by_its_tag_where_no_key_holds_half() -> None:
-    """``{user1}`` holds four fifths of its slot, its largest key next to nothing."""
-    second = heavy_slots(keyspace_report(), 2)[1]
-
-    assert second.cause is not None
-    assert (second.cause.kind, second.cause.name, second.cause.keys) == ("tag", b"user1", 9_876)
-    assert second.cause.share == 0.8
-
-
 def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
     """A slot of few bytes in the dump can hold most in memory."""
     report = keyspace_report()

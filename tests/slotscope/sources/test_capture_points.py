@@ -62,30 +62,28 @@ def clock_notes(told: Told) -> list[str]:
 
 
 @pytest.mark.long
-def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
-    packets: list[Packet], whole: Told, tmp_path: Path
+@pytest.mark.parametrize(
+    ("first", "second", "ahead_ns", "words"),
+    [
+        ("a", "b", AHEAD_NS, "0.300 s ahead of"),
+        ("z", "a", -2_000_000_000, "2.000 s behind"),
+        ("a", "b", 3600 * 10**9, "3600.000 s ahead of"),
+    ],
+)
+def test_points_that_overlap_are_put_on_the_clock_of_the_first_by_the_segments_that_both_saw(
+    packets: list[Packet], whole: Told, tmp_path: Path, first: str, second: str, ahead_ns: int, words: str
 ) -> None:
-    first = write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3])
-    second = write(tmp_path / "b.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], AHEAD_NS))
+    """Whatever their names, and also where their times seem not to overlap."""
+    files = [
+        write(tmp_path / f"{first}.pcap", [p for p in packets if sum(ports_of(p)) % 3]),
+        write(tmp_path / f"{second}.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], ahead_ns)),
+    ]
 
-    told = tell(first, second)
+    told = tell(*files)
 
-    assert_same_story(told, whole, near_ns=0)
+    assert_same_story(told, whole, near_ns=NEAR_NS if ahead_ns < 0 else 0)
     (note,) = clock_notes(told)
-    assert note == "the clock of b.pcap is 0.300 s ahead of that of the first point; its times are corrected"
-
-
-@pytest.mark.long
-def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_and_its_times(
-    packets: list[Packet], whole: Told, tmp_path: Path
-) -> None:
-    first = write(tmp_path / "z.pcap", [p for p in packets if sum(ports_of(p)) % 3])
-    second = write(tmp_path / "a.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], -2_000_000_000))
-
-    told = tell(first, second)
-
-    assert_same_story(told, whole)
-    assert "the clock of a.pcap is 2.000 s behind" in clock_notes(told)[0]
+    assert note == f"the clock of {second}.pcap is {words} that of the first point; its times are corrected"
 
 
 @pytest.mark.long
@@ -103,18 +101,6 @@ def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
 
     assert_same_story(told, whole, near_ns=0)
     assert len(clock_notes(told)) == 2
-
-
-@pytest.mark.long
-def test_a_clock_that_is_an_hour_off_is_found_where_the_files_seem_not_to_overlap(
-    packets: list[Packet], whole: Told, tmp_path: Path
-) -> None:
-    files = [
-        write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3]),
-        write(tmp_path / "b.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], 3600 * 10**9)),
-    ]
-
-    assert_same_story(tell(*files), whole, near_ns=0)
 
 
 def test_the_offset_of_points_without_a_common_segment_is_unknown(packets: list[Packet], tmp_path: Path) -> None:

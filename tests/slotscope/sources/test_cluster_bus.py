@@ -10,7 +10,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.wire.bus import decode_message, encode_message
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.data_source import ClusterBusDataSource, ClusterBusReader
-from tests.builders.bus_builder import START_NS, bitmap, conversation, pcap, ping
+from tests.builders.bus_builder import bitmap, conversation, pcap, ping
 from tests.builders.bus_comparison import captured
 from tests.conftest import DATA
 
@@ -111,30 +111,3 @@ def test_what_is_no_bus_is_an_error_with_its_place_or_a_row(tmp_path, data, reas
     rows = read(path, "bad", permissive=True)
 
     assert any(reason in row["reason"] for row in rows)
-
-
-def test_a_claim_of_65535_gossip_entries_is_a_row_that_says_so(tmp_path) -> None:
-    raw = bytearray(encode_message(ping()))
-    raw[14:16] = b"\xff\xff"
-    path = tmp_path / "claims.pcap"
-    path.write_bytes(pcap(conversation([bytes(raw)])))
-
-    (row,) = read(path, permissive=True)
-
-    assert (row["count"], row["understood"]) == (65535, False)
-
-
-def test_times_before_the_epoch_of_the_test_are_kept_to_the_nanosecond(tmp_path) -> None:
-    path = tmp_path / "ns.pcap"
-    path.write_bytes(pcap(conversation([encode_message(ping())], start_ns=START_NS + 7), nanoseconds=True))
-
-    (row,) = read(path)
-
-    assert row["ts_ns"] == START_NS + 7 + 3_000_000
-
-
-def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(DecodeError, match="no option"):
-        ClusterBusDataSource({"path": "x", "row": "messages"}).reader(ClusterBusReader.schemas["messages"])
-    with pytest.raises(DecodeError, match="rows is"):
-        ClusterBusDataSource({"path": "x", "rows": "all"}).schema()

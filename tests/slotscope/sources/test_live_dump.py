@@ -20,7 +20,6 @@ from schemas.interim import ADVICE
 from slotscope.pipelines.keys.export import export_dumps
 from slotscope.runtime.errors import InputError
 from slotscope.servers.dump_link import DumpOptions, check_live
-from slotscope.servers.node_link import Access
 from slotscope.sources import held_bytes
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
@@ -198,13 +197,3 @@ def _pass_on(door: socket.socket, port: int, count: int) -> None:
         while count > 0 and (data := server.recv(min(count, 65536))):
             client.sendall(data)
             count -= len(data)
-
-
-def test_a_password_that_is_wrong_is_said_without_it():
-    """AUTH comes first; the reply of the server is shown."""
-    with replicated("redis-7.0") as (_, replica):
-        replica.call("CONFIG", "SET", "requirepass", "right")
-        with pytest.raises(InputError, match="invalid username-password pair") as refused:
-            check_live(live(replica), DumpOptions(Access(password="secret-word")))
-
-    assert "secret-word" not in str(refused.value)

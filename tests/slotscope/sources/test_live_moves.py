@@ -45,14 +45,6 @@ def test_migrate_brings_the_password_to_the_target(access, said):
     assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *said, "KEYS", *KEYS)
 
 
-def test_errors_do_not_tell_the_password():
-    """Whatever a server or a library says."""
-    access = Access("u", "hush")
-
-    assert access.safe(ValueError("AUTH u hush failed: hush")) == "AUTH u *** failed: ***"
-    assert access.safe(TimeoutError()) == "TimeoutError"
-
-
 def test_a_node_that_is_not_the_one_that_is_meant_gets_no_command(redis_cluster_node):
     """CLUSTER MYID first: addresses change hands."""
     meant = "f" * 40

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.wire.resp import RespError
 from slotscope.servers import node_link
 from slotscope.servers.cluster import Answer, NodePoll, Refused, Schedule
 from slotscope.servers.node_link import Access, Address, LinkError
@@ -83,15 +82,6 @@ def test_a_reply_without_end_is_cut_off(monkeypatch):
         with pytest.raises(LinkError, match=r"a reply of more than 1,048,576 bytes"):
             link.ask([("INFO",)])
         link.close()
-
-
-def test_errors_of_a_server_are_replies_and_keep_their_place():
-    with scripted(lambda words: b"-ERR no\r\n" if words == [b"B"] else b"+OK\r\n") as (port, _):
-        link = Access().connect(Address("127.0.0.1", port))
-        replies = link.ask([("A",), ("B",), ("C",)])
-        link.close()
-
-    assert replies == [b"OK", RespError("ERR no"), b"OK"]
 
 
 def test_a_password_that_is_refused_is_not_told():

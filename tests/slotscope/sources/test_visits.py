@@ -46,15 +46,6 @@ def say(words: list[bytes]) -> bytes:
     return b"+%s\r\n" % words[1]
 
 
-def test_each_is_sent_its_own_replies_in_order() -> None:
-    """However many there are, also none, and one that asks nothing."""
-    with scripted(say) as (port, _), visits(port, 4) as nodes:
-        found = in_turns((node, partial(chat, node, number)) for number, node in enumerate(nodes))
-
-    assert found == [[], [b"1"], [b"2", b"2"], [b"3", b"3", b"3"]]
-    assert in_turns([]) == []
-
-
 def test_servers_on_this_machine_are_asked_one_after_another() -> None:
     """Never two at once."""
     lock, answering, most = threading.Lock(), 0, 0
@@ -75,18 +66,6 @@ def test_servers_on_this_machine_are_asked_one_after_another() -> None:
 
     assert most == 1
     assert sorted(words[1] for words in asked) == [b"0"] * 4 + [b"1"] * 4 + [b"2"] * 4
-
-
-def test_one_that_is_lost_tells_its_own_conversation_and_no_other() -> None:
-    """The others are asked on."""
-
-    def answer(words: list[bytes]) -> bytes | None:
-        return None if words[1] == b"1" else say(words)
-
-    with scripted(answer) as (port, _), visits(port, 3) as nodes:
-        found = in_turns((node, partial(chat, node, 2)) for node in nodes)
-
-    assert found == [[b"0", b"0"], ["no answer in time"], [b"2", b"2"]]
 
 
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
