@@ -158,6 +158,7 @@ def to_document(report: FleetReport) -> Document:
         f"The bars count incidents by the day on which they began, over the last {DAYS} days.",
         "A failed run is listed until a later run of the same job and cluster succeeds; see silver/runs.",
     )
+    counted = [state.keys for state in report.clusters if state.keys is not None]
     sections = [
         Section("clusters", "Clusters", [table], about="worst first"),
         Section("problems", "Problems", [Facts(problems)], on=Place.TERMINAL),
@@ -179,7 +180,7 @@ def to_document(report: FleetReport) -> Document:
                 note=f"{text.count(sum(map(bool, troubled.values())))} with problems",
             ),
             Tile("total-open", "Open incidents", sum(state.open_incidents for state in report.clusters)),
-            Tile("total-keys", "Keys", sum(state.keys or 0 for state in report.clusters), note="newest snapshots"),
+            *([Tile("total-keys", "Keys", sum(counted), note=f"snapshots of {len(counted)}")] if counted else []),
         ],
     )
 

@@ -36,6 +36,7 @@ from slotscope.reports.keyspace.figures import (
     max_over_mean,
     names_by_id,
     node_names,
+    owners_of,
     totals,
     verdict,
     weighed_by,
@@ -119,7 +120,8 @@ def _figures(report: KeyspaceReport) -> list[str]:
 
 def _tiles(report: KeyspaceReport) -> list[Tile]:
     whole, by = totals(report), weighed_by(report)
-    skew = max_over_mean([by.of(node) for node in report.nodes])
+    owners = owners_of(report)
+    skew = max_over_mean([by.of(node) for node in owners])
     heaviest = heavy_slots(report, 1)
     caveat = report.memory.caveat if report.memory else ""
     memory = [Tile("total-memory", "Memory, estimated", whole.memory_bytes, Format.SIZE, caveat or "")]
@@ -127,7 +129,7 @@ def _tiles(report: KeyspaceReport) -> list[Tile]:
         Tile("total-keys", "Keys", whole.keys),
         *(memory if whole.memory_bytes is not None else []),
         Tile("total-bytes", "Dump bytes", whole.serialized_bytes, Format.SIZE),
-        Tile("total-masters", "Masters", len(report.nodes), note=f"fullest: {text.ratio(skew)} the mean" if skew else ""),
+        Tile("total-masters", "Masters", len(owners), note=f"fullest: {text.ratio(skew)} the mean" if skew else ""),
         Tile(
             "total-used", "Slots with keys", whole.used_slots,
             note=f"heaviest: {text.share(heaviest[0].share)} of {by.words}" if heaviest else "",
@@ -171,8 +173,9 @@ def _masters(report: KeyspaceReport) -> Section:
     by, names = weighed_by(report), dict(zip(map(id, report.nodes), node_names(report.nodes), strict=True))
     nodes = sorted(report.nodes, key=lambda node: -by.of(node))
     weights = [by.of(node) for node in nodes]
+    owners = owners_of(report)
     whole, peak = sum(weights), max(weights, default=0)
-    mean = whole / len(weights) / peak if peak else None
+    mean = whole / len(owners) / peak if peak else None
     columns = [
         Column("Node", Format.KEY, lambda node: _address(names[id(node)])),
         Column("Address", Format.KEY, lambda node: "" if node.address == names[id(node)] else _address(node.address)),
@@ -187,7 +190,7 @@ def _masters(report: KeyspaceReport) -> Section:
     skews = [
         Cell(
             "",
-            text.ratio(max_over_mean([column.cell(node, 0).value for node in nodes])) if column.id else "",
+            text.ratio(max_over_mean([column.cell(node, 0).value for node in owners])) if column.id else "",
             style="strong",
         )
         for column in columns[2:]

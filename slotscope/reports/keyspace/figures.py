@@ -182,11 +182,16 @@ def _tag_cause(slot: SlotLoad, tag: Row, by: Weight) -> Cause:
     return Cause("tag", tag.name, tag.keys, by.of(tag), share, by)
 
 
+def owners_of(report: KeyspaceReport) -> list[Row]:
+    """Return the nodes with slots or keys: those that the mean counts."""
+    return [node for node in report.nodes if node.slots or node.keys]
+
+
 def verdict(report: KeyspaceReport) -> str:
     """Return the headline: the fullest master and its cause."""
     if not report.keys:
         return "No keys were found."
-    owners = [node for node in report.nodes if node.slots or node.keys]
+    owners = owners_of(report)
     if len(owners) < 2:
         return _of_one(report)
     by = weighed_by(report)

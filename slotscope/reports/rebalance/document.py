@@ -147,7 +147,9 @@ def _balance(report: RebalanceReport) -> Section:
         Column("Lowest possible", Format.RATIO, "floor", on=Place.PAGE),
         Column("Tolerance", Format.TEXT, _tolerance),
     ]  # fmt: skip
-    caption = "Load of the heaviest master over its fair share. Raised: one slot is larger than the tolerance allows."
+    caption = "Load of the heaviest master over its fair share."
+    if any(map(is_relaxed, report.reaches)):
+        caption += " Raised: one slot is larger than the tolerance allows."
     table = Table("balance-table", caption, columns, report.reaches)
     return Section("balance", "Balance", [table], about="heaviest master over its fair share")
 
