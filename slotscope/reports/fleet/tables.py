@@ -27,7 +27,7 @@ SELECT cluster, snapshot_id, job, state, data_at, ended_at, partial, reason FROM
 _WEIGHTS: Final = {"memory_bytes": "of memory", "serialized_bytes": "of bytes", "keys": "of keys"}
 """What masters are compared by, the first that is known."""
 LOADS: Final = f"""
-SELECT snapshot_id, count(node_id) AS masters, {
+SELECT snapshot_id, count(CASE WHEN slots > 0 OR keys > 0 THEN node_id END) AS masters, {
     ", ".join(
         f"sum({name}) AS {name}, sum(CASE WHEN node_id IS NOT NULL THEN {name} END) AS owned_{name}, "
         f"max(CASE WHEN node_id IS NOT NULL THEN {name} END) AS most_{name}"

@@ -228,7 +228,8 @@ def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> st
         if cause is not None and cause.share >= EXPLAINING_SHARE:
             return f" because of {_named(cause)}: its slot {heaviest.slot} is {share} of that"
         return f" because of slot {heaviest.slot}, which is {share} of that"
-    mean_slots = sum(each.slots for each in report.nodes) / len(report.nodes)
+    owners = owners_of(report)
+    mean_slots = sum(each.slots for each in owners) / len(owners)
     if (node.slots - mean_slots) * _mean(by, report) >= EXPLAINING_SHARE * excess:
         return f" because it owns {text.ratio(node.slots / mean_slots)} the mean of slots"
     return "; no single slot, tag or key explains it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.slots.key_slot import key_slot
+from slotscope.reports.keyspace.document import to_document
 from slotscope.reports.keyspace.figures import (
     Cause,
     Weight,
@@ -54,3 +55,14 @@ def test_a_report_without_topology_names_no_master() -> None:
 
     assert verdict(report).endswith(" on one master.")
     assert verdict(unowned).endswith("; owners of slots are unknown without --topology.")
+
+
+def test_a_failed_master_without_slots_and_keys_is_listed_but_counts_in_no_mean() -> None:
+    report = keyspace_report()
+    gone = changed(report.nodes[0], node_id="f" * 40, slots=0, keys=0, serialized_bytes=None, memory_bytes=None)
+    before, after = (to_document(each) for each in (report, replace(report, nodes=(*report.nodes, gone))))
+
+    masters = next(section for section in after.sections if section.id == "masters").blocks[0]
+    assert [tile.note for tile in after.tiles] == [tile.note for tile in before.tiles]
+    assert after.verdict == before.verdict
+    assert len(masters.rows) == len(report.nodes) + 1
