@@ -6,8 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
+
 from cluster_core.gossip.flags import HANDSHAKE, MASTER
-from cluster_core.gossip.profile import VALKEY_9_1, Profile
+from cluster_core.gossip.profile import PROFILES, VALKEY_9_1, Profile
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
@@ -24,6 +26,7 @@ from tests.benches.simulated_servers import Servers
 START_MS = START_US // 1000
 FIRST_PORT = 7000
 LOOK_MS = 50
+every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 
 
 class Host:
@@ -195,3 +198,11 @@ class Cluster:
                 return True
             self.run(LOOK_MS)
         return condition()
+
+
+def formed(profile: Profile, masters: int = 3, replicas: int = 3, **options: Any) -> Cluster:
+    """A cluster at rest that keeps its messages from now on."""
+    cluster = Cluster(masters + replicas, profile=profile, **options)
+    cluster.form(masters, replicas)
+    cluster.keep_messages = True
+    return cluster

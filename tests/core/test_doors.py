@@ -58,10 +58,3 @@ def test_the_slot_of_a_key_and_of_a_column():
 
     assert slotscope.key_slot(b"x") == 16287
     assert slotscope.key_slots(pa.array(["x", "{x}.y"])).tolist() == [16287, 16287]
-
-
-def test_the_slot_of_a_key_is_a_name_of_the_core():
-    """The example of the cluster specification."""
-    from cluster_core import key_slot
-
-    assert key_slot(b"123456789") == 12739

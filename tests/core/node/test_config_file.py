@@ -10,7 +10,7 @@ import pytest
 
 from cluster_core.gossip.events import Tick
 from cluster_core.gossip.flags import FAIL, MIGRATE_TO
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.events import DropKeys
 from cluster_core.node.machine import Node
@@ -20,17 +20,8 @@ from cluster_core.sim.layouts import topology_of as layout_topology
 from cluster_core.sim.servers.store import Store
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.topology.node import Topology
-from tests.benches.node_cluster import Cluster, Host
+from tests.benches.node_cluster import Host, every_profile, formed
 from tests.benches.node_commands import topology_of
-
-every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-
-
-def formed(profile: Profile) -> Cluster:
-    """Two masters with a replica each."""
-    cluster = Cluster(4, profile=profile, node_timeout_ms=15000)
-    cluster.form(2, 2)
-    return cluster
 
 
 def saved(host: Host) -> SavedConfig:
@@ -47,7 +38,7 @@ def believed(topology: Topology) -> list[tuple[Any, ...]]:
 @every_profile
 def test_a_node_reads_back_what_it_wrote(profile: Profile) -> None:
     """R129: nodes, masters, slots, shard ids, open slots and both epochs."""
-    cluster = formed(profile)
+    cluster = formed(profile, 2, 2)
     host = cluster.hosts[1]
     cluster.command(1, "CLUSTER", "SETSLOT", 16000, "MIGRATING", cluster.hosts[0].id)
     cluster.command(1, "CLUSTER", "SETSLOT", 1, "IMPORTING", cluster.hosts[0].id)
@@ -66,7 +57,7 @@ def test_a_node_reads_back_what_it_wrote(profile: Profile) -> None:
 
 def test_a_failure_counts_from_the_start() -> None:
     """R129."""
-    cluster = formed(REDIS_7_0)
+    cluster = formed(REDIS_7_0, 2, 2)
     cluster.hosts[0].node.view.nodes[cluster.hosts[3].id].flags |= FAIL
     again = Node(cluster.hosts[0].settings, Random(9), cluster.now_ms + 5, config=saved(cluster.hosts[0]))
 
@@ -78,7 +69,7 @@ def test_a_failure_counts_from_the_start() -> None:
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_9_1], ids=lambda p: p.name)
 def test_keys_in_slots_of_others_are_imported_or_deleted(profile: Profile) -> None:
     """R126: and keys in a slot of nobody make it ours."""
-    cluster = formed(profile)
+    cluster = formed(profile, 2, 2)
     view = cluster.hosts[0].node.view
     view.nodes[cluster.hosts[1].id].slots &= ~(1 << 16000)
     keys = Store("0" * 40)

@@ -6,20 +6,12 @@ import pytest
 
 from cluster_core.formats.server_log import event_of
 from cluster_core.gossip.flags import MASTER, MY_PRIMARY_FAIL
-from cluster_core.gossip.profile import PROFILES, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.wire.bus import MessageFlag, MessageType
-from tests.benches.node_cluster import Cluster
+from tests.benches.node_cluster import every_profile, formed
 
 T = 2000
-every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-
-
-def formed(profile: Profile, masters: int = 3, replicas: int = 3, **options: object) -> Cluster:
-    """A cluster at rest that records its messages from now on."""
-    cluster = Cluster(masters + replicas, profile=profile, node_timeout_ms=T, **options)
-    cluster.form(masters, replicas)
-    cluster.keep_messages = True
-    return cluster
+"""The node timeout of `formed`, in ms."""
 
 
 @every_profile

@@ -22,26 +22,15 @@ from cluster_core.gossip.profile import (
 )
 from cluster_core.gossip.view import Peer
 from cluster_core.node.agenda import hasten_all
-from cluster_core.node.cron import reconnect_budget, spread
 from cluster_core.node.events import LinkOpened, OpenLink, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
 from cluster_core.wire.bus import Gossip, Header, Message, MessageType, decode_message, encode_message
-from tests.benches.node_cluster import START_MS, Cluster
+from tests.benches.node_cluster import START_MS, Cluster, every_profile, formed
 from tests.benches.simulated_servers import Servers
 from tests.examples import examples
-
-every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-
-
-def formed(profile: Profile, masters: int = 3, replicas: int = 3, **options: object) -> Cluster:
-    """A cluster at rest that records messages."""
-    cluster = Cluster(masters + replicas, profile=profile, **options)
-    cluster.form(masters, replicas)
-    cluster.keep_messages = True
-    return cluster
 
 
 @every_profile
@@ -180,7 +169,7 @@ def test_looking_only_when_it_is_due_changes_nothing(
     assert sorted(told[0]) == sorted(told[1])
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@every_profile
 def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile) -> None:
     """R9: entries are kept, shared between nodes, and asked instead of the table; none may be out of date."""
     cluster = Cluster(6, profile=profile, seed=3, node_timeout_ms=1000)
@@ -210,17 +199,6 @@ def test_messages_on_links_that_we_closed_are_not_heard() -> None:
     node = Node(NodeSettings(), Random(1), START_MS)
 
     assert node.handle(MessageReceived(99, Message(Header()), ""), START_MS) == []
-
-
-def test_reconnections_are_spread_where_the_profile_says_so() -> None:
-    """R29: half a timeout for all of them."""
-    assert reconnect_budget(1000, 15000) * (15000 // 2 // 100) >= 1000
-    lost = [Peer(f"{index:040d}", 1, START_MS) for index in range(6)]
-    for turn in range(1, 7):
-        for peer in spread(lost, 2):
-            peer.tried_ms = turn
-
-    assert all(peer.tried_ms >= 4 for peer in lost)
 
 
 def test_many_dead_nodes_are_all_doubted_in_time() -> None:

@@ -10,20 +10,18 @@ import pytest
 from cluster_core.formats.server_log import event_of
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.flags import FAIL, MASTER, REPLICA
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.node.candidacy import data_age_ms, data_is_too_old, election_delay_ms
 from cluster_core.node.events import LogLine, SaveConfig, SendMessage, VoteCast
 from cluster_core.wire.bus import Empty, Header, Message, MessageFlag, MessageType
-from tests.benches.node_cluster import Cluster, Host
+from tests.benches.node_cluster import Cluster, Host, every_profile, formed
 
-every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 FORCE = bytes((MessageFlag.FORCEACK, 0, 0))
 
 
-def formed(profile: Profile) -> Cluster:
+def before_election(profile: Profile) -> Cluster:
     """Three masters with a replica each; host 1 is asked, host 3 asks, host 0 is its master and FAIL for host 1."""
-    cluster = Cluster(6, profile=profile)
-    cluster.form(3, 3)
+    cluster = formed(profile)
     master = cluster.hosts[1].node.view.nodes[cluster.hosts[0].id]
     master.flags |= FAIL
     master.fail_time_ms = cluster.now_ms
@@ -62,7 +60,7 @@ def sent(effects: list[Any]) -> list[int]:
 @every_profile
 def test_a_vote_is_saved_then_sent(profile: Profile) -> None:
     """R90, R95."""
-    cluster = formed(profile)
+    cluster = before_election(profile)
     effects = ask(cluster)
 
     assert effects[0] == SaveConfig(fsync=True)
@@ -125,7 +123,7 @@ def test_a_refusal_says_why_and_sends_nothing(
     profile: Profile, arrange: Callable[[Host], dict[str, Any]], refusal: str, text: str
 ) -> None:
     """R90 in the order of the checks, R91; Valkey since 8.1 corrects a candidate with stale slots."""
-    cluster = formed(profile)
+    cluster = before_election(profile)
     before = cluster.hosts[1].node.view.last_vote_epoch
     fields = arrange(cluster.hosts[1])
     before = max(before, cluster.hosts[1].node.view.last_vote_epoch)
@@ -147,7 +145,7 @@ def test_a_refusal_says_why_and_sends_nothing(
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_8_1], ids=lambda p: p.name)
 def test_votes_for_one_master_are_spaced_until_valkey_8_1(profile: Profile) -> None:
     """R90: twice the node timeout."""
-    cluster = formed(profile)
+    cluster = before_election(profile)
     effects = ask(cluster, **recent_vote(cluster.hosts[1]))
     refusals = [effect.refusal for effect in effects if isinstance(effect, VoteCast)]
 
@@ -156,7 +154,7 @@ def test_votes_for_one_master_are_spaced_until_valkey_8_1(profile: Profile) -> N
 
 def test_force_is_enough_against_a_healthy_master() -> None:
     """R6, R90: a manual failover."""
-    cluster = formed(REDIS_7_0)
+    cluster = before_election(REDIS_7_0)
     fields = master_is_up(cluster.hosts[1])
 
     assert sent(ask(cluster, mflags=FORCE, **fields)) == [MessageType.AUTH_ACK]
@@ -164,7 +162,7 @@ def test_force_is_enough_against_a_healthy_master() -> None:
 
 def test_a_vote_without_a_link_is_spent() -> None:
     """R90: it cannot be delivered, and not be given again."""
-    cluster = formed(VALKEY_9_1)
+    cluster = before_election(VALKEY_9_1)
     peer = cluster.hosts[1].node.view.nodes[cluster.hosts[3].id]
     peer.outbound = None
 
