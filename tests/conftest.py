@@ -225,13 +225,13 @@ def asked_root(tutorial: Walk, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def told_root(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Tables of a replay that was written by hand, snapshot ``one``: a failover, its incidents and findings; to read."""
     from tests.builders.history_builder import broken_tale
     from tests.builders.history_tables import write_tale
 
     def make(root: Path) -> None:
-        write_tale(spark, str(root), "one", broken_tale())
+        write_tale(str(root), "one", broken_tale())
 
     return str(_made_once(tmp_path_factory, "told", make))
 

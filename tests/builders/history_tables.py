@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from decimal import Decimal
-from enum import Enum
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-)
+import pyarrow as pa
 
 from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.incidents.history import OffsetSeen
@@ -35,71 +22,53 @@ from schemas.history import (
     SLOT_BITMAPS,
     VOTES,
 )
-from schemas.table import Table
+from schemas.table import UNSIGNED, Table, rows_table
 from slotscope.pipelines.bus.findings import write_gold
 from slotscope.pipelines.bus.headers import Basis, read_headers
-from slotscope.runtime.spark.spark_schema import spark_schema
-from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.runs import running
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
-EMPTY = {
-    StringType: "",
-    IntegerType: 0,
-    LongType: 0,
-    BooleanType: False,
-    DecimalType: Decimal(0),
-    ArrayType: [],
-    MapType: {},
+ROWS = {
+    NodeViewRow: NODE_VIEWS,
+    EventRow: EVENTS,
+    VoteRow: VOTES,
+    EpochRow: EPOCHS,
+    FailureReportRow: FAILURE_REPORTS,
 }
+EMPTY = {pa.string(): "", pa.int32(): 0, pa.int64(): 0, pa.bool_(): False, UNSIGNED: 0}
 LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
 """Events that only logs tell."""
 SILENCE_MS = 700
 """The longest silence of every pair, but for those with the first node: 10,500 ms."""
 
 
-def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> None:
+def write_tale(root: str, snapshot_id: str, tale: Tale) -> None:
     """Write the rows and headers of *tale*, and the incidents and findings that they tell of."""
-    writes = [
-        (NODE_VIEWS, [_view(row) for row in tale.rows if isinstance(row, NodeViewRow)]),
-        (EVENTS, [_event(row) for row in tale.rows if isinstance(row, EventRow) and row.kind not in LOGGED]),
-        (
-            LOG_EVENTS,
-            [_logged(row) for row in tale.rows if isinstance(row, EventRow) and row.kind in LOGGED]
-            + [_asked(seen) for seen in tale.offsets if seen.is_last],
-        ),
-        (NODE_POLLS, [_polled(seen) for seen in tale.offsets if not seen.is_last]),
-        (VOTES, [_vote(row) for row in tale.rows if isinstance(row, VoteRow)]),
-        (EPOCHS, [_epoch(row) for row in tale.rows if isinstance(row, EpochRow)]),
-        (FAILURE_REPORTS, [_report(row) for row in tale.rows if isinstance(row, FailureReportRow)]),
-        (BUS_MESSAGES, _messages(tale)),
-        (SLOT_BITMAPS, [_bitmap(text, number) for text, number in tale.bitmaps.items()]),
-        (LINKS, _links()),
-        (REPLAYS, [_replay(tale)]),
-    ]
-    changes = [tables.Change(_frame(spark, table, rows), table) for table, rows in writes]
+    rows = {kind: [row for row in tale.rows if type(row) is kind] for kind in ROWS}
+    logged = [row for row in rows[EventRow] if row.kind in LOGGED]
+    rows[EventRow] = [row for row in rows[EventRow] if row.kind not in LOGGED]
+    written = {table: rows_table(rows[kind], kind, table).to_pylist() for kind, table in ROWS.items()}
+    written |= {
+        LOG_EVENTS: [*map(_logged, logged), *(_asked(seen) for seen in tale.offsets if seen.is_last)],
+        NODE_POLLS: [_polled(seen) for seen in tale.offsets if not seen.is_last],
+        BUS_MESSAGES: _messages(tale),
+        SLOT_BITMAPS: [_bitmap(text, number) for text, number in tale.bitmaps.items()],
+        LINKS: _links(),
+        REPLAYS: [_replay(tale)],
+    }
     with running(root, "history", snapshot_id) as run:
-        tables.apply_changes(changes, run)
+        for table, own in written.items():
+            run.append(table, [_filled(table, row) for row in own])
         basis = Basis(TIMEOUT_MS, True, T0, ns(tale.end_s))
         write_gold(run, basis, read_headers(run, basis))
 
 
-def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
-    """Rows with what they lack: times from their ns, and nothing of the right type."""
-    declared = spark_schema(table.unlabelled)
-    filled = [tuple(_value(field, row) for field in declared) for row in rows]
-    return spark.createDataFrame(filled, declared)
-
-
-def _value(field: StructField, row: dict[str, Any]) -> Any:
-    if field.name in row:
-        value = row[field.name]
-        value = value.value if isinstance(value, Enum) else value
-        return Decimal(value) if isinstance(field.dataType, DecimalType) and value is not None else value
-    ts_ns = row.get(f"{field.name}_ns")
-    if ts_ns is not None:
-        return datetime.fromtimestamp(ts_ns / 1e9, UTC)
-    return None if field.nullable else EMPTY[type(field.dataType)]
+def _filled(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    """*row* with times from their ns, and an empty value in each other column that must have one."""
+    given = {name: value for name, value in row.items() if value is not None}
+    times = {name.removesuffix("_ns"): ns // 1000 for name, ns in given.items() if name.endswith("_ns")}
+    empty = {field.name: EMPTY[field.type] for field in table.unlabelled if not field.nullable and field.type in EMPTY}
+    return {**empty, **times, **given}
 
 
 def _asked(seen: OffsetSeen) -> dict[str, Any]:
@@ -119,33 +88,9 @@ def _polled(seen: OffsetSeen) -> dict[str, Any]:
     return {"observer": seen.node, "ts_ns": seen.ts_ns, "master_offset": seen.offset}
 
 
-def _message_id(ref: int) -> int | None:
-    return None if ref < 0 else ref
-
-
-def _view(row: NodeViewRow) -> dict[str, Any]:
-    return {**row._asdict(), "message_id": _message_id(row.ref)}
-
-
-def _event(row: EventRow) -> dict[str, Any]:
-    return {**row._asdict(), "message_id": _message_id(row.ref)}
-
-
 def _logged(row: EventRow) -> dict[str, Any]:
     """What only a log tells."""
     return {"observer": row.observer, "ts_ns": row.ts_ns, "kind": row.kind, "subject": row.subject, "text": row.detail}
-
-
-def _vote(row: VoteRow) -> dict[str, Any]:
-    return {**row._asdict(), "message_id": _message_id(row.ref)}
-
-
-def _epoch(row: EpochRow) -> dict[str, Any]:
-    return {**row._asdict(), "message_id": _message_id(row.ref)}
-
-
-def _report(row: FailureReportRow) -> dict[str, Any]:
-    return {**row._asdict(), "message_id": _message_id(row.ref)}
 
 
 def _messages(tale: Tale) -> list[dict[str, Any]]:
