@@ -92,7 +92,8 @@ def replay_sentinels(
 
 
 def _write(run: Run, history: SentinelHistory, bad: BadRecords) -> None:
-    stories, steps = _incident_rows(history, _others(run))
+    others = max((row["incident"] for row in run.read(INCIDENTS, ("incident",))), default=0)
+    stories, steps = _incident_rows(history, others)
     run.append(BAD_RECORDS, pa.Table.from_pylist([{"job": JOB, **row} for row in bad.listed], BAD_RECORDS.unlabelled))
     for table, kind, rows in (
         (SENTINEL_VIEWS, SentinelViewRow, history.views),
@@ -168,9 +169,3 @@ def _warnings(outcome: Outcome) -> list[Caveat]:
 
 def _times(name: str, ts_ns: int) -> dict[str, Any]:
     return {name: instant(ts_ns) if ts_ns else None, f"{name}_ns": ts_ns or None}
-
-
-def _others(run: Run) -> int:
-    """The number of the last incident of the snapshot that does not come from sentinels."""
-    others = run.read(INCIDENTS, ("incident",))
-    return max((row["incident"] for row in others), default=0)

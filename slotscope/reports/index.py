@@ -57,7 +57,7 @@ def shelve(folder: str, card: Card, page: str) -> None:
     """Write *page* and its *card* into *folder*, link it with the pages about its snapshot, and make the list anew."""
     cards = [entry for entry in read_cards(folder) if entry.file != card.file] + [card]
     write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
-    write_text(_card_path(folder, card.file), json.dumps(asdict(card)))
+    write_text(f"{folder}/cards/{card.file.removesuffix('.html')}.json", json.dumps(asdict(card)))
     for other in related(card, cards):
         with suppress(DecodeError, OSError, ValueError):  # it was removed, or is no page of ours
             with open_raw(f"{folder}/{other.file}") as raw:
@@ -77,10 +77,6 @@ def with_trail(page: str, card: Card, cards: Sequence[Card]) -> str:
     links = [(INDEX, "All reports"), *((entry.link, entry.title) for entry in related(card, cards))]
     trail = " · ".join(f'<a href="{escape(link)}">{escape(text.printable(title, 80))}</a>' for link, title in links)
     return _TRAIL.sub(lambda _: f'<!--trail--><p class="trail">{trail}</p>', page, count=1)
-
-
-def _card_path(folder: str, file: str) -> str:
-    return f"{folder}/cards/{file.removesuffix('.html')}.json"
 
 
 def read_cards(folder: str) -> list[Card]:

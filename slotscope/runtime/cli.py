@@ -182,7 +182,8 @@ def application(about: str, commands: Mapping[str, Command], families: Mapping[s
                 **HOUSE_STYLE,
             )
             app.command(parents[family])
-        style = {"help": _help(command), "help_formatter": HelpFormatter(command.options)}
+        example = f"\n\nExample: `{command.example}`" if command.example else ""
+        style = {"help": f"{command.line}{example}", "help_formatter": HelpFormatter(command.options)}
         heading = commands_of_family if family else groups[command.group]
         parents[family].command(command.target, name=own_name, group=heading, sort_key=at, **style)
 
@@ -210,10 +211,6 @@ def application(about: str, commands: Mapping[str, Command], families: Mapping[s
         help="Print the completion script for bash, zsh or fish",
     )
     return app
-
-
-def _help(command: Command) -> str:
-    return f"{command.line}\n\nExample: `{command.example}`" if command.example else command.line
 
 
 def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> int:

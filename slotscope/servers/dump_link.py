@@ -67,11 +67,9 @@ def _connect(path: str, options: DumpOptions) -> NodeLink:
 def _check_role(path: str, link: NodeLink, options: DumpOptions) -> None:
     info = _info(link, "replication")
     if info.get("role") == "master" and not options.from_master:
-        known = [
-            f"{replica['ip']}:{replica['port']}"
-            for replica in map(_fields, map(info.get, _replicas(info)))
-            if "port" in replica
-        ]
+        texts = [text for name, text in info.items() if name.startswith("slave") and name[5:].isdigit()]
+        replicas = [dict(part.partition("=")[::2] for part in text.split(",") if "=" in part) for text in texts]
+        known = [f"{replica['ip']}:{replica['port']}" for replica in replicas if "port" in replica]
         named = f"name its replica {known[0]}" if known else "it has no replica"
         raise InputError(
             f"{path}: this is a master; a dump makes it fork and copy every page that clients write meanwhile:"
@@ -86,14 +84,6 @@ def _info(link: NodeLink, section: str) -> dict[str, str]:
     if not isinstance(reply, bytes):
         raise LinkError(f"it does not answer INFO: {getattr(reply, 'text', reply)}")
     return read_info(reply)
-
-
-def _replicas(info: dict[str, str]) -> list[str]:
-    return [name for name in info if name.startswith("slave") and name[5:].isdigit()]
-
-
-def _fields(text: str | None) -> dict[str, str]:
-    return dict(part.partition("=")[::2] for part in (text or "").split(",") if "=" in part)
 
 
 class LiveDump:

@@ -338,21 +338,15 @@ def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Part:
     types = {key: reply.decode() for key, reply in zip(keys, replies, strict=True) if isinstance(reply, bytes)}
     held = [key for key in keys if types.get(key) in ELEMENTS] if with_elements else []
     replies = node.ask([(ELEMENTS[types[key]], key) for key in held])
-    counts = dict(zip(held, replies, strict=True))
+    counts = {key: reply for key, reply in zip(held, replies, strict=True) if isinstance(reply, int)}
 
     def typed(draws: Sequence[Draw]) -> list[Draw]:
         return [
-            draw._replace(type=types.get(draw.key, ""), elements=_number(counts.get(draw.key)))
-            if draw.key in types
-            else draw
+            draw._replace(type=types.get(draw.key, ""), elements=counts.get(draw.key)) if draw.key in types else draw
             for draw in draws
         ]
 
     return replace(part, draws=typed(part.draws), large=typed(part.large), largest=typed(part.largest))
-
-
-def _number(reply: Any) -> int | None:
-    return reply if isinstance(reply, int) else None
 
 
 def _counts_no_use(measured: Visit, *, is_master: bool) -> bool:

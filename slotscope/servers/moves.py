@@ -147,7 +147,8 @@ class LiveNodes:
                 self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [_NODE_TIMEOUT], until_s))
             question = job_question(sight.product, sight.version)
             marks = (*sight.migrating, *sight.importing)
-            more = self._pipeline(link, [*([question] if question else []), *_counts(marks)], until_s)
+            counting = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in marks]
+            more = self._pipeline(link, [*([question] if question else []), *counting], until_s)
             jobs = read_jobs(_list(more.pop(0))) if question else ()
             counts = {slot: value if isinstance(value, int) else 0 for slot, value in zip(marks, more, strict=True)}
             return replace(sight, jobs=jobs, open_keys=counts, node_timeout_ms=self._timeouts_ms[node])
@@ -215,10 +216,6 @@ class LiveNodes:
         elif self.access.password:
             arguments += ["AUTH", self.access.password]
         return (*arguments, "KEYS", *command.keys)
-
-
-def _counts(slots: Iterable[int]) -> list[tuple[str, ...]]:
-    return [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in slots]
 
 
 def _bytes(reply: Any) -> bytes:

@@ -244,7 +244,8 @@ def _visit(address: Address, access: Access, rate: float | None) -> Visit:
     visit = Visit(address, Checkup(str(address)), link, at_s)
     try:
         info, nodes, cluster = visit.ask(ASKED)
-        visit.checkup = Checkup(str(address), _topology(nodes), _fields(cluster), _fields(info))
+        topology = read_nodes(nodes) if isinstance(nodes, bytes) else None  # not in a cluster, or not permitted
+        visit.checkup = Checkup(str(address), topology, _fields(cluster), _fields(info))
         if not visit.checkup.info and visit.checkup.topology is None:
             raise LinkError(
                 access.safe(info.text) if isinstance(info, RespError) else "it answers neither INFO nor CLUSTER NODES"
@@ -257,8 +258,3 @@ def _visit(address: Address, access: Access, rate: float | None) -> Visit:
 
 def _fields(reply: Any) -> dict[str, str]:
     return read_info(reply) if isinstance(reply, bytes) else {}
-
-
-def _topology(reply: Any) -> Topology | None:
-    """The view of a node; None for a server outside a cluster or without permission."""
-    return read_nodes(reply) if isinstance(reply, bytes) else None

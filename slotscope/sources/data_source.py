@@ -37,6 +37,7 @@ class UnitReader(DataSourceReader):
         self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
         self.path = options.get("path", "")
         self.paths = _paths(options)
+        self.schema = self.schema_of(options)
 
     def units(self) -> Iterable[Any]:
         """The units of work; raises DecodeError for a path that names nothing."""
@@ -59,10 +60,6 @@ class UnitReader(DataSourceReader):
     def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
         """The schema of the rows that *options* ask for."""
         return cls.schemas[choice(options, "rows", tuple(cls.schemas))]
-
-    def arrow_schema(self) -> pa.Schema:
-        """The schema of the rows asked for."""
-        return self.schemas[self.rows]
 
     def until_damage(self, items: Iterable[T]) -> Iterator[T]:
         """*items* up to the first bad byte, which is an error in strict mode only."""

@@ -92,7 +92,7 @@ def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple
         words = [
             word
             for flag, kinds in recipe.options.items()
-            if (paths := _paths(by_kind, kinds))
+            if (paths := [path for kind in kinds for path in by_kind.get(kind, ())])
             for word in (flag, *paths)
         ]
         if recipe.job == KEY_TABLES:
@@ -108,10 +108,6 @@ def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple
         for path in paths
     ]
     return jobs, [*left, *(passed_over if tables[True] else [])]
-
-
-def _paths(by_kind: Mapping[FileKind, Sequence[str]], kinds: Iterable[FileKind]) -> list[str]:
-    return [path for kind in kinds for path in by_kind.get(kind, ())]
 
 
 def _files_of_logs(found: Iterable[Recognised]) -> set[str]:

@@ -84,7 +84,10 @@ def load_topology(path: str | None) -> Topology | None:
     """Read a CLUSTER NODES, nodes.conf, SHARDS or SLOTS file, or the newest of polls; raises DecodeError, also for overlapping slots."""
     if path is None:
         return None
-    (file,) = _single(path)
+    files = expand([path])
+    if len(files) != 1:
+        raise InputError(f"{path}: {len(files)} files; a topology is one file")
+    (file,) = files
     if file.size > TOPOLOGY_BYTES_MAX:
         raise DecodeError(f"{file.size} bytes are too many for a topology", offset=0, source=path)
     with open_raw(path) as raw:
@@ -96,10 +99,3 @@ def load_topology(path: str | None) -> Topology | None:
             if data.startswith(POLLS_BEGIN) and (polled := newest_topology([path])) is not None:
                 return polled
         raise
-
-
-def _single(path: str) -> list[InputFile]:
-    files = expand([path])
-    if len(files) != 1:
-        raise InputError(f"{path}: {len(files)} files; a topology is one file")
-    return files

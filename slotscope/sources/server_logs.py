@@ -200,14 +200,9 @@ class ServerLog:
         self.bad.append(error)
 
 
-def log_rows(
-    path: str,
-    zone: str,
-    refuse: Callable[[DecodeError, int | None], None],
-    pass_over: Callable[[DecodeError], None] = lambda error: None,
-) -> Iterator[LogRow]:
+def log_rows(path: str, zone: str, refuse: Callable[[DecodeError, int | None], None]) -> Iterator[LogRow]:
     """Yield the rows of a log whose server's clock is in *zone*; see `read_rows`."""
-    return read_rows(path, LogReader(zone=zone_of(zone)), refuse, pass_over)
+    return read_rows(path, LogReader(zone=zone_of(zone)), refuse, lambda error: None)
 
 
 def read_rows(

@@ -55,7 +55,7 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
         heads[-1]["topology"],
         together(_unread(root, head) for head in heads),
         int(sum(window["foreign"][0] for window in windows)),
-        tuple(filter(None, map(_memory_basis, heads))),
+        tuple(filter(None, map(memory_basis, heads))),
     )
 
 
@@ -94,7 +94,8 @@ def _unread(root: str, head: dict[str, Any]) -> Unread:
     return Unread(files, head["file_bytes"], head["keys"])
 
 
-def _memory_basis(head: dict[str, Any]) -> MemoryBasis | None:
+def memory_basis(head: dict[str, Any]) -> MemoryBasis | None:
+    """The basis of the memory figures in a row of ``silver/snapshots``; None where there are none."""
     if head.get("memory_exactness") is None:
         return None
     return MemoryBasis(head["memory_model"], Exactness(head["memory_exactness"]), head["unmeasured_keys"])

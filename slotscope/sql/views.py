@@ -251,7 +251,10 @@ def column_comments(view: View) -> dict[str, str]:
     views = {other.name: other for other in VIEWS}
     inherited: dict[str, str] = {}
     for used in view.uses:
-        comments = column_comments(views[used]) if used in views else _comments(known[used])
+        if used in views:
+            comments = column_comments(views[used])
+        else:
+            comments = {field.name: field.metadata[b"comment"].decode() for field in known[used].schema}
         inherited = comments | inherited
     return {name: comment or inherited[name] for name, comment in view.columns.items()}
 
@@ -263,7 +266,3 @@ def tables_named(query: str) -> list[Table]:
         if view.name in names:
             names.update(view.uses)
     return [table for table in TABLES if table.sql_name in names]
-
-
-def _comments(table: Table) -> dict[str, str]:
-    return {field.name: field.metadata[b"comment"].decode() for field in table.schema}

@@ -70,7 +70,9 @@ def advise(spark: SparkSession, request: KeyOptions) -> str:
 def _write(spark: SparkSession, root: str, snapshot_id: str, partial: PartialSums, model: MemoryModel) -> None:
     """Rank the savings in the *partial* sums, and write the tables."""
     conditions = conditions_for(model)
-    found = _Sums(_told(spark, partial), conditions)
+    rows = partial.frame(spark, None, ADVICE).drop("kind", "number")
+    rows = rows.withColumnsRenamed({"text": "kind", "offset": "number"}).select(*ADVICE_PARTIAL.names)
+    found = _Sums(rows, conditions)
     changes = rank_changes(found.totals.sums(model))
     with progress("writing tables"):
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
@@ -78,12 +80,6 @@ def _write(spark: SparkSession, root: str, snapshot_id: str, partial: PartialSum
             run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
             run.append(SAVING_CURVES, [point._asdict() for point in found.totals.points(model)])
             run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
-
-
-def _told(spark: SparkSession, partial: PartialSums) -> DataFrame:
-    """The rows of `ADVICE_PARTIAL`."""
-    rows = partial.frame(spark, None, ADVICE).drop("kind", "number")
-    return rows.withColumnsRenamed({"text": "kind", "offset": "number"}).select(*ADVICE_PARTIAL.names)
 
 
 def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:

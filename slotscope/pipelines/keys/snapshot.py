@@ -136,9 +136,7 @@ class KeySnapshot:
         )
         slots = made.slot_load(topology.slot_map().owners() if topology else [None] * SLOT_COUNT)
         masters = {node.id: node.address for node in topology.masters()} if topology else {}
-        unread = snapshot_warnings.share_by_node(
-            self.unread, {source: found.node_id for source, found in self.attributions.items()}
-        )
+        unread = snapshot_warnings.share_by_node(self.unread, self._nodes or {})
         prefixes = made.prefixes()
         return [
             self._change(lambda: slots, SLOT_LOAD),
@@ -182,6 +180,7 @@ class KeySnapshot:
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
+        nodes = self._nodes or {}
         for unit in self.units:
             known = merged.get(unit.source)
             merged[unit.source] = unit if known is None else joined(known, unit)
@@ -192,7 +191,7 @@ class KeySnapshot:
                 {
                     "source": unit.source,
                     "kind": unit.kind,
-                    "node_id": self._node_of(unit.source),
+                    "node_id": nodes.get(unit.source),
                     "keys": unit.keys,
                     "file_bytes": unit.file_bytes,
                     "facts": list(unit.words().items()),
@@ -201,10 +200,6 @@ class KeySnapshot:
                 for unit in merged.values()
             ),
         )
-
-    def _node_of(self, source: str) -> str | None:
-        found = self.attributions.get(source)
-        return found.node_id if found else None
 
     def _warnings(self) -> list[Caveat]:
         found = [

@@ -165,7 +165,8 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance=tolerance, pinned=placement.pinned,
-        headroom=_headroom(goal.headroom, error, memory_tolerance), bytes_budget=_budget(goal.bytes_budget, "--bytes-budget"),
+        headroom=_headroom(goal.headroom, error, memory_tolerance),
+        bytes_budget=None if goal.bytes_budget is None else _share(goal.bytes_budget, "--bytes-budget"),
         soft=soft,
         slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=max(goal.least_gain, error) if error else goal.least_gain, zone_share_max=placement.zone_share_max,
@@ -316,18 +317,16 @@ def _node_options(goal: GoalOptions) -> tuple[NodeOption, ...]:
     for word in (part for entry in goal.weight for part in entry.split(",") if part):
         node, _, value = word.rpartition("=")
         try:
-            weight = _positive(float(value), f"--weight {node}")
+            weight = float(value)
         except ValueError as error:
             raise InputError(f"--weight {word}: write NODE=WEIGHT, as 10.0.0.1:6379=2") from error
         if not node:
             raise InputError(f"--weight {word}: write NODE=WEIGHT, as 10.0.0.1:6379=2")
+        if not 0 < weight < float("inf"):
+            raise InputError(f"--weight {node} {weight}: must be more than 0")
         weights.append(NodeOption("--weight", node, weight))
     drains = [NodeOption("--drain", part) for entry in goal.drain for part in entry.split(",") if part]
     return (*weights, *drains)
-
-
-def _budget(word: str | None, option: str) -> float | None:
-    return None if word is None else _share(word, option)
 
 
 def _share(word: str, option: str) -> float:
@@ -375,12 +374,6 @@ def _round_up(share: float) -> float:
     digits = 1 - math.floor(math.log10(share))
     unit = 10.0**-digits
     return round(math.ceil(share / unit) * unit, max(digits, 0))
-
-
-def _positive(value: float, option: str) -> float:
-    if not 0 < value < float("inf"):
-        raise InputError(f"{option} {value}: must be more than 0")
-    return value
 
 
 def _text(path: str) -> str:

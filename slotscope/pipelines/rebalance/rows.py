@@ -54,7 +54,8 @@ def store_plan(root: str, prepared: Found, *, join_ranges: bool, now_ms: int | N
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         unread=inputs.unread,
     )  # fmt: skip
-    made = made.created_first(_created_at_ms(root, made.stored.plan_id))
+    known = (row["created_at"] for row in plan_rows(root) if row["plan_id"] == made.stored.plan_id)
+    made = made.created_first(next((round(created.timestamp() * 1000) for created in known), None))
     inputs.write(root)
     heavy_slots = {heavy.slot for heavy in made.stored.plan.heavy}
     parts = measured_parts(inputs.parts, heavy_slots) or heavy_parts(root, inputs.snapshot_id, heavy_slots)
@@ -64,10 +65,6 @@ def store_plan(root: str, prepared: Found, *, join_ranges: bool, now_ms: int | N
         memory_error=inputs.memory_error,
     )  # fmt: skip
     return Outcome(made, warnings)
-
-
-def _created_at_ms(root: str, plan_id: str) -> int | None:
-    return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
 
 
 def write_plan(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from slotscope.reports.history.report import HealthSpan, HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
+from slotscope.reports.history.report import HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
 from slotscope.reports.history.terminal import figure_text
 from slotscope.runtime import text
 
@@ -158,7 +158,11 @@ def _drawn(
         now,
         health,
         [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
-        [_health_bar(span, report) for span in lane.healths[: room.lane_spans] if span.health != "fine"],
+        [
+            bar_of(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
+            for span in lane.healths[: room.lane_spans]
+            if span.health != "fine"
+        ],
         marks.get(lane.node.node_id, [])[: room.lane_marks],
         text.printable(label, 300),
         part,
@@ -178,7 +182,3 @@ def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
     has_slots = span.role == "master" and span.slot_count != 0
     kind = "replica" if span.role == "replica" else "master" if has_slots else "empty"
     return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
-
-
-def _health_bar(span: HealthSpan, report: HistoryReport) -> Bar:
-    return bar_of(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")

@@ -90,7 +90,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
                     str(incident.number),
                     moment(incident.started_ns)[11 if is_one_day else 5 : 19],
                     "open" if incident.duration_ms is None else seconds(incident.duration_ms),
-                    _what(incident),
+                    WHAT.get((incident.kind, incident.variant), incident.kind.replace("-", " ")),
                     _who(incident, names),
                     _impact(incident),
                 )
@@ -120,10 +120,6 @@ WHAT: dict[tuple[str, str], str] = {
     (IncidentKind.SLOTS_ASSIGNED, "given up"): "slots given up",
 }
 """What incidents of a kind and variant are called in the list; others by their kind."""
-
-
-def _what(incident: IncidentLine) -> str:
-    return WHAT.get((incident.kind, incident.variant), incident.kind.replace("-", " "))
 
 
 def _short_addresses(report: HistoryReport) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.kinds import Severity
-from cluster_core.memory.model import Exactness, MemoryBasis
+from cluster_core.memory.model import MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat, Code
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, NODE_LOAD, TTL_BUCKETS
@@ -18,7 +18,7 @@ from slotscope.reports.records import Row, read
 from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.sources.slot_weights import is_partial
+from slotscope.sources.slot_weights import is_partial, memory_basis
 
 AGE_MS_MIN = 60_000
 """A smaller age is no news: the dumps of one cluster start some seconds apart."""
@@ -109,7 +109,7 @@ def load_report(root: str, snapshot_id: str, now_ms: int | None = None) -> Keysp
         bad_records=head["bad_records"],
         is_partial=is_partial(head),
         log=load_log_load(root, snapshot_id),
-        memory=_memory_basis(head),
+        memory=memory_basis(head),
         use=_key_use(root, snapshot_id),
         savings=load_savings(root, snapshot_id),
         sizes=_ranges(root, snapshot_id, "memory_bytes", "serialized_bytes"),
@@ -145,12 +145,6 @@ def _key_use(root: str, snapshot_id: str) -> UseReport | None:
         telling = set(telling_prefixes(loads))
         use.prefixes[:] = [prefix for prefix in use.prefixes if prefix.name in telling]
     return use
-
-
-def _memory_basis(row: dict[str, Any]) -> MemoryBasis | None:
-    if row["memory_exactness"] is None:
-        return None
-    return MemoryBasis(row["memory_model"], Exactness(row["memory_exactness"]), row["unmeasured_keys"])
 
 
 def _with_share(row: Row) -> Row:

@@ -292,7 +292,12 @@ def _alternatives(report: RebalanceReport) -> Section:
             Format.TEXT,
             lambda row: Cell(row.choice or "", style="strong" if row.choice == "recommended" else ""),
         ),
-        Column("Moves", Format.COUNT, lambda row: _moved(report, row.moved_bytes), "ascending"),
+        Column(
+            "Moves",
+            Format.COUNT,
+            lambda row: Cell(row.moved_bytes, say.amount(report.cost, row.moved_bytes)),
+            "ascending",
+        ),
         Column("Above minimum", Format.SHARE, lambda row: Cell(row.over_bound, say.share_text(row.over_bound))),
         Column("Ranges", Format.COUNT, "ranges"),
         Column("Slots", Format.COUNT, "moved_slots"),
@@ -303,10 +308,6 @@ def _alternatives(report: RebalanceReport) -> Section:
     table = Table("curve-table", caption, columns, lines, "gold/rebalance_curve", on_terminal=choices, is_sample=True)
     heading, about = "Alternatives" if lines else "Slot ranges", "bytes against slot ranges, within the same limits"
     return Section("alternatives", heading, [table, *map(Sentence, reasons)], about=about)
-
-
-def _moved(report: RebalanceReport, moved: int) -> Cell:
-    return Cell(moved, say.amount(report.cost, moved))
 
 
 def _reading(report: RebalanceReport) -> Section:

@@ -242,7 +242,7 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
         return [check]
     back = "roll back: return every slot to its former master" + (
         "; if an emptied master has become a replica, first make it a master again (CLUSTER RESET SOFT, CLUSTER MEET)"
-        if _empties(report)
+        if any(node.slots_before and not node.slots_after for node in report.nodes)
         else ""
     )
     if report.asked:
@@ -257,10 +257,6 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
         (f"{program} plan audit {place} --cluster HOST:PORT", "afterwards: compare the promise with the cluster"),
         (f"{execute} --apply --rollback", back),
     ]
-
-
-def _empties(report: RebalanceReport) -> bool:
-    return any(node.slots_before and not node.slots_after for node in report.nodes)
 
 
 def remedy(line: Row) -> str:

@@ -38,7 +38,7 @@ class AofReader(UnitReader):
 
     def batches(self, unit: AofUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
-        reader, schema = AofUnitReader(unit, load_truncated=self.load_truncated), self.arrow_schema()
+        reader, schema = AofUnitReader(unit, load_truncated=self.load_truncated), self.schema
         for batch in self.until_damage(_commands(reader)):
             source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
             columns = [*command_columns(batch, reader.names), source]

@@ -41,7 +41,7 @@ class ClusterBusReader(UnitReader):
 
     def batches(self, unit: _Unit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series; raises DecodeError in strict mode."""
-        schema = self.arrow_schema()
+        schema = self.schema
         for columns in read_series(unit, self.rows, permissive=self.permissive):
             arrays = [
                 columns[name] if columns[name].type == kind else columns[name].cast(kind)

@@ -59,7 +59,6 @@ class RdbReader(UnitReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self.schema = self.schema_of(options)
         self.filter = _filter_of(options)
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
         self.memory = _memory_settings(options)
@@ -70,10 +69,6 @@ class RdbReader(UnitReader):
         schema = super().schema_of(options)
         has_values = choice(options, "values", ("false", "true")) == "true"
         return schema.append(pa.field("value", pa.string())) if has_values else schema
-
-    def arrow_schema(self) -> pa.Schema:
-        """The schema of the rows asked for."""
-        return self.schema
 
     def units(self) -> Iterable[RdbUnit]:
         """The files of the path."""

@@ -16,7 +16,7 @@ from schemas.interim import ADVICE, UnitFacts
 from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
 from slotscope.sources.held_bytes import HeldBytes
-from slotscope.sources.keys.advice_tally import AdviceTally, Records, advice_tally
+from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
 from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.keys.unread_facts import note_unread, rest_of
@@ -85,14 +85,9 @@ class _Dump:
             loaded = self._without_hollow(batch)
             sums.add(part, loaded)
             if self._records is not None:
-                self._advise(loaded, self._records)
-
-    def _advise(self, batch: KeyBatch, records: Records) -> None:
-        """Measure *batch* as `slotscope advise` has it, where a model knows its server."""
-        if self.advice is None:
-            self.advice = advice_tally(self._reader.skimmer.head, self.options)
-        if self.advice is not None:
-            self.advice.add_records(batch, records)
+                self.advice = self.advice or advice_tally(reader.skimmer.head, self.options)
+                if self.advice is not None:  # a model knows its server
+                    self.advice.add_records(loaded, self._records)
 
     def _without_hollow(self, batch: KeyBatch) -> KeyBatch:
         """Set the collections without elements aside."""
