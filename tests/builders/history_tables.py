@@ -67,7 +67,7 @@ def _filled(table: Table, row: dict[str, Any]) -> dict[str, Any]:
     """*row* with times from their ns, and an empty value in each other column that must have one."""
     given = {name: value for name, value in row.items() if value is not None}
     times = {name.removesuffix("_ns"): ns // 1000 for name, ns in given.items() if name.endswith("_ns")}
-    empty = {field.name: EMPTY[field.type] for field in table.unlabelled if not field.nullable and field.type in EMPTY}
+    empty = {field.name: EMPTY.get(field.type, []) for field in table.unlabelled if not field.nullable}
     return {**empty, **times, **given}
 
 
