@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster_core.rdb.export import command_of
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
@@ -96,10 +97,7 @@ def knows(node: Server, other: Server) -> bool:
 
 def converse(node: Server, commands: Sequence[Sequence[bytes]]) -> list[Any]:
     """Send *commands* on a connection of their own and return the replies; errors are values (`RespError`)."""
-    request = b"".join(
-        b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command)
-        for command in commands
-    )
+    request = b"".join(command_of(*command) for command in commands)
     parser = RespParser()
     replies: list[Any] = []
     with socket.create_connection(("127.0.0.1", node.port), timeout=30) as link:

@@ -9,12 +9,11 @@ from typing import Any
 
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.gaps import GapSeen
-from cluster_core.incidents.history import History
+from cluster_core.incidents.history import History, slot_bits
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
-from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.headers import basis_of
 from slotscope.pipelines.bus.notes import (
@@ -59,7 +58,7 @@ def tell(*captures: Path, **options: Any) -> Told:
         lines=[logged_line(row) for row in folded.logs if row["observer"] or row["address"]],
         samples=polled_samples(row for row in folded.polls if row["observer"]),
         speech=list(_speech(folded)),
-        slots_of={row["bitmap_id"]: _bits(row["slots"]) for row in folded.bitmaps},
+        slots_of={row["bitmap_id"]: slot_bits(row["slots"]) for row in folded.bitmaps},
         gaps=[
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in folded.gaps
         ],
@@ -82,7 +81,3 @@ def _speech(folded: Fold) -> Sequence[Speech]:
         )  # fmt: skip
         folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(header)
     return [span for folder in folders.values() for span in folder.finish(folded.facts["last_ns"])]
-
-
-def _bits(text: str) -> int:
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

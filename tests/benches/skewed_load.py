@@ -6,6 +6,7 @@ import random
 import socket
 from typing import Final
 
+from cluster_core.rdb.export import command_of
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.benches.clusters import Cluster, topology_of
 from tests.benches.simulated_cluster import tags
@@ -63,9 +64,8 @@ def load_hot_tag(cluster: Cluster, keys: int, *, tagged: int, sorted_sets: int, 
 
     def add(key: bytes, *arguments: bytes) -> None:
         command, *rest = arguments
-        whole = [command, key, *rest]
         owner = str(owners[key_slot(key)])
-        pending[owner].append(b"*%d\r\n" % len(whole) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in whole))
+        pending[owner].append(command_of(command, key, *rest))
         if len(pending[owner]) >= TOGETHER:
             _send(links[owner], pending[owner])
 

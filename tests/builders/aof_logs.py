@@ -17,7 +17,7 @@ from cluster_core.aof.keyspace import Keyspace
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.kernels.aof.walker import AofWalker
-from cluster_core.rdb.export import ValueWriter
+from cluster_core.rdb.export import ValueWriter, command_of
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.value_state import RESP
 from tests.builders.rdb_rows import batches_of
@@ -27,15 +27,9 @@ SERVERS = ("redis-7.0", "valkey-9.1")
 LOGS = ("aof-plain", "aof-preamble")
 
 
-def encode(*arguments: bytes | str | int) -> bytes:
-    """One command as it stands in a log."""
-    parts = [word if isinstance(word, bytes) else str(word).encode() for word in arguments]
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-
-
 def log_of(*commands: Sequence[bytes | str | int]) -> bytes:
     """A log of several commands."""
-    return b"".join(encode(*command) for command in commands)
+    return b"".join(command_of(*command) for command in commands)
 
 
 @cache

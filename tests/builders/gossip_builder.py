@@ -9,6 +9,7 @@ from cluster_core.gossip.flags import MASTER, MYSELF, REPLICA
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import REDIS_7_0, Profile
 from cluster_core.gossip.view import Peer
+from cluster_core.incidents.history import slot_bits
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.bus import Fail, Gossip, GossipEntry, Header, Message, MessageType, Update
 
@@ -16,11 +17,6 @@ TIMEOUT_MS = 2000
 ME, A, B, C, D = (letter * 40 for letter in "eabcd")
 PORTS = {ME: 7000, A: 7001, B: 7002, C: 7003, D: 7004}
 START_MS = 1_000_000
-
-
-def bits(text: str) -> int:
-    """Slots as a number."""
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little")
 
 
 def wire(text: str) -> bytes:
@@ -85,7 +81,7 @@ class Bench:
             link = self.view.links[10 * index + 1]
             link.node, peer.inbound = peer_id, 10 * index + 1
         for node_id, text in (slots or {}).items():
-            self.view.nodes[node_id].slots = bits(text)
+            self.view.nodes[node_id].slots = slot_bits(text)
         for node_id, epoch in (epochs or {}).items():
             self.view.nodes[node_id].config_epoch = epoch
             self.view.current_epoch = max(self.view.current_epoch, epoch)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
-from cluster_core.incidents.history import History, OffsetSeen
+from cluster_core.incidents.history import History, OffsetSeen, slot_bits
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
@@ -21,7 +21,6 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
-from cluster_core.slots.slot_set import SlotSet
 
 S = 1_000_000_000
 T0 = 1_700_000_000 * S
@@ -36,11 +35,6 @@ EPOCHS = {A: 1, B: 2, C: 3}
 def ns(at_s: float) -> int:
     """A time of the story."""
     return T0 + round(at_s * S)
-
-
-def bits(text: str) -> int:
-    """Slots as a number."""
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0
 
 
 @dataclass
@@ -154,7 +148,7 @@ class Tale:
 
     def history(self, **options: Any) -> History:
         """What the core asks; *options* go to `History` as they are."""
-        slots_of = {number: bits(text) for text, number in self.bitmaps.items()}
+        slots_of = {number: slot_bits(text) for text, number in self.bitmaps.items()}
         return History(
             self.rows,
             self.speech(),

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cluster_core.incidents.finders.failovers import ATTEMPTS
-from cluster_core.incidents.history import OffsetSeen
+from cluster_core.incidents.history import OffsetSeen, slot_bits
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, VoteRow
 from schemas.history import (
     BUS_MESSAGES,
@@ -26,7 +26,7 @@ from schemas.table import UNSIGNED, Table, rows_table
 from slotscope.pipelines.bus.findings import write_gold
 from slotscope.pipelines.bus.headers import Basis, read_headers
 from slotscope.runtime.storage.runs import running
-from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, ns
 
 ROWS = {
     NodeViewRow: NODE_VIEWS,
@@ -117,7 +117,7 @@ def _messages(tale: Tale) -> list[dict[str, Any]]:
 
 
 def _bitmap(text: str, number: int) -> dict[str, Any]:
-    return {"bitmap_id": number, "slots": text, "slot_count": bits(text).bit_count()}
+    return {"bitmap_id": number, "slots": text, "slot_count": slot_bits(text).bit_count()}
 
 
 def _links() -> list[dict[str, Any]]:

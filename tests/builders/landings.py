@@ -5,24 +5,21 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster_core.formats.capture.pcap import CaptureReader, Packet
+from cluster_core.formats.capture.pcap import Packet
 from cluster_core.formats.landing import RecordedFile
 from cluster_core.kernels.bus.decoder import BusDecoder
 from tests.builders.bus_comparison import decoded
+from tests.builders.edited_captures import as_pcap, later_by, packets_of, ports_of
 from tests.conftest import DATA
 
 RECORDED = DATA / "bus-valkey-9.1"
 SECOND = 1_000_000_000
 CLUSTER = "shop"
-_HEADER = struct.Struct("<IHHiIII")
-_RECORD = struct.Struct("<IIII")
-_NANOSECONDS = 0xA1B23C4D
 _LOG_TIME = re.compile(rb"\d{1,2} \w{3} \d{4} \d\d:\d\d:\d\d\.\d{3}")
 
 
@@ -40,24 +37,6 @@ class Landed:
         partial = self.path.with_name(f".{self.path.name}.partial")
         partial.write_bytes(self.raw)
         partial.rename(self.path)
-
-
-def packets_of(path: Path) -> list[Packet]:
-    """The packets of a capture."""
-    reader = CaptureReader()
-    return [item for item in reader.feed(gzip.decompress(path.read_bytes())) if isinstance(item, Packet)]
-
-
-def ports_of(packet: Packet) -> tuple[int, int]:
-    """The TCP ports of a packet of an Ethernet or loopback capture over IPv4."""
-    at = (
-        len(packet.data) - len(packet.data.lstrip(b"\0"))
-        if packet.link_type == 0
-        else {1: 14, 113: 16, 276: 20}[packet.link_type]
-    )
-    at += 4 * (packet.data[at] & 15)
-    source, target = struct.unpack_from(">HH", packet.data, at)
-    return source, target
 
 
 def speakers(path: Path) -> dict[int, str]:
@@ -95,7 +74,7 @@ def landing_files(
         bounds = _bounds(packets, seconds, turn_ns)
         for begin_ns, end_ns in bounds:
             mine = [packet for packet in seen if begin_ns <= packet.ts_ns < end_ns]
-            raw = gzip.compress(pcap(mine, ahead_ns), 1)
+            raw = gzip.compress(as_pcap(later_by(mine, ahead_ns)), 1)
             name = RecordedFile("", begin_ns + ahead_ns, end_ns + ahead_ns, "pcap").name
             landed.append(Landed(folder / CLUSTER / f"host-{number}" / "bus" / name, end_ns, raw))
     if logs:
@@ -138,13 +117,3 @@ def _time_ns(line: bytes) -> int:
         return 0
     moment = datetime.strptime(match[0].decode(), "%d %b %Y %H:%M:%S.%f").replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000) * 1_000_000
-
-
-def pcap(packets: list[Packet], ahead_ns: int = 0) -> bytes:
-    """A capture with nanoseconds of packets of one link type, by a clock that is ahead."""
-    link_type = packets[0].link_type if packets else 1
-    parts = [_HEADER.pack(_NANOSECONDS, 2, 4, 0, 0, 262_144, link_type)]
-    for packet in packets:
-        seconds, rest = divmod(packet.ts_ns + ahead_ns, SECOND)
-        parts += (_RECORD.pack(seconds, rest, len(packet.data), packet.length), packet.data)
-    return b"".join(parts)

@@ -27,7 +27,8 @@ from tests.benches.object_store import object_store
 from tests.benches.servers import wait_for
 from tests.benches.small_disk import filled
 from tests.benches.unreliable_store import failing_store
-from tests.builders.landings import CLUSTER, SECOND, landing_files, pcap
+from tests.builders.edited_captures import as_pcap
+from tests.builders.landings import CLUSTER, SECOND, landing_files
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
 
 WAIT_S = 300.0
@@ -116,7 +117,7 @@ def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
     """Empty captures of a second each; nothing is left out."""
     folder, count = tmp_path / "landing" / CLUSTER / "host" / "bus", 100_000
     folder.mkdir(parents=True)
-    raw, begun_ns = gzip.compress(pcap([])), 1_700_000_000 * SECOND
+    raw, begun_ns = gzip.compress(as_pcap([])), 1_700_000_000 * SECOND
     for number in range(count):
         from_ns = begun_ns + number * SECOND
         (folder / RecordedFile("", from_ns, from_ns + SECOND, "pcap").name).write_bytes(raw)

@@ -13,7 +13,8 @@ from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedF
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
 from slotscope.sources.bus.series_clocks import measure_clocks
 from tests.builders.bus_folding import Fold, fold, fold_recorded
-from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files, packets_of, pcap
+from tests.builders.edited_captures import as_pcap, packets_of
+from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files
 from tests.conftest import DATA
 
 OPTIONS = {"node_timeout_ms": 1000, "lateness_ns": 12 * SECOND}
@@ -24,7 +25,7 @@ PACKETS = 2000
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Fold:
     """The replay of the capture that all points were cut from."""
     path = tmp_path_factory.mktemp("alone") / "bus.pcap"
-    path.write_bytes(pcap(packets_of(RECORDED / "bus.pcap.gz")[:PACKETS]))
+    path.write_bytes(as_pcap(packets_of(RECORDED / "bus.pcap.gz")[:PACKETS]))
     return fold([path], node_timeout_ms=1000)
 
 

@@ -12,12 +12,11 @@ from cluster_core.history.open_slots import OpenMark
 from cluster_core.history.samples import metric_rows
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.gaps import GapSeen
-from cluster_core.incidents.history import History, OffsetSeen
+from cluster_core.incidents.history import History, OffsetSeen, slot_bits
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
-from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.history import (
     EPOCHS,
@@ -82,7 +81,7 @@ def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
         lines=lines,
         samples=polled_samples(polled),
         speech=headers.spans,
-        slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in bitmaps},
+        slots_of={row["bitmap_id"]: slot_bits(row["slots"]) for row in bitmaps},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[
             *_asked_in_logs(lines),
@@ -238,7 +237,3 @@ def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[L
         )
         if node:
             yield line._replace(observer=node)
-
-
-def _slot_bits(text: str) -> int:
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

@@ -20,9 +20,10 @@ from cluster_core.gossip.events import (
 )
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, NOADDR, PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.incidents.history import slot_bits
 from cluster_core.wire.bus import Gossip, Message, MessageType
 from cluster_core.wire.bus_message import forgotten_node_extension, text_extension
-from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, B, Bench, C, D, bits, entry, header, ping
+from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, B, Bench, C, D, entry, header, ping
 
 
 def meet_d(bench: Bench) -> str:
@@ -137,7 +138,7 @@ def test_removing_a_node_leaves_no_trace_of_it() -> None:
     bench.node.handle(ForgetOrdered(B), bench.now_ms)
 
     assert (bench.peer(C).replicaof, bench.peer(A).reports, bench.view.migrating) == ("", {}, {})
-    assert not bench.view.assigned() & bits("0-9")
+    assert not bench.view.assigned() & slot_bits("0-9")
 
 
 @pytest.mark.parametrize(("profile", "failed"), [(REDIS_7_0, False), (VALKEY_8_1, True)])

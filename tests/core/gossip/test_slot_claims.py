@@ -20,9 +20,10 @@ from cluster_core.gossip.profile import (
     VALKEY_9_1,
     Profile,
 )
+from cluster_core.incidents.history import slot_bits
 from cluster_core.wire.bus import Gossip, Message
 from cluster_core.wire.bus_message import shard_id_extension
-from tests.builders.gossip_builder import ME, A, B, Bench, C, bits, ping, update
+from tests.builders.gossip_builder import ME, A, B, Bench, C, ping, update
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 
@@ -34,7 +35,7 @@ def test_unassigned_slots_go_to_whoever_claims_them(profile: Profile) -> None:
 
     bench.hear(ping(A, slots="0-99"))
 
-    assert bench.peer(A).slots == bits("0-99")
+    assert bench.peer(A).slots == slot_bits("0-99")
 
 
 @EVERY_PROFILE
@@ -45,7 +46,7 @@ def test_only_a_greater_epoch_takes_a_slot(profile: Profile, epoch: int, winner:
 
     bench.hear(ping(B, slots="50-60", config_epoch=epoch, current_epoch=9))
 
-    assert bench.peer(winner).slots & bits("50-60") == bits("50-60")
+    assert bench.peer(winner).slots & slot_bits("50-60") == slot_bits("50-60")
 
 
 @EVERY_PROFILE
@@ -55,9 +56,9 @@ def test_a_slot_that_its_owner_stops_to_claim_stays_but_is_free_to_take(profile:
 
     bench.hear(ping(A, slots="0-98", config_epoch=5, current_epoch=5))
 
-    assert bench.peer(A).slots == bits("0-99")
+    assert bench.peer(A).slots == slot_bits("0-99")
     bench.hear(ping(B, slots="99", config_epoch=1, current_epoch=5))
-    assert bench.peer(B).slots == (0 if profile is REDIS_6_2 else bits("99"))
+    assert bench.peer(B).slots == (0 if profile is REDIS_6_2 else slot_bits("99"))
 
 
 @EVERY_PROFILE
@@ -67,7 +68,7 @@ def test_a_master_that_loses_its_last_slot_follows_the_winner(profile: Profile) 
 
     effects = bench.hear(ping(A, slots="0-99", config_epoch=2, current_epoch=2))
 
-    assert SlotsLost(A, bits("0-99")) in effects
+    assert SlotsLost(A, slot_bits("0-99")) in effects
     assert BecameReplica(A, "R73") in effects
     assert bench.view.myself.flags & REPLICA
 
@@ -79,7 +80,7 @@ def test_a_master_that_keeps_a_slot_stays_one() -> None:
     bench.hear(ping(A, slots="0-98", config_epoch=2, current_epoch=2))
 
     assert bench.view.myself.is_master
-    assert bench.view.myself.slots == bits("99")
+    assert bench.view.myself.slots == slot_bits("99")
 
 
 def test_slots_that_are_imported_are_left_alone_by_redis() -> None:
@@ -89,7 +90,7 @@ def test_slots_that_are_imported_are_left_alone_by_redis() -> None:
 
     bench.hear(ping(B, slots="5", config_epoch=9, current_epoch=9))
 
-    assert bench.peer(A).slots == bits("5")
+    assert bench.peer(A).slots == slot_bits("5")
 
 
 @EVERY_PROFILE
@@ -110,7 +111,7 @@ def test_an_update_makes_a_replica_the_owner() -> None:
     bench.hear(update(C, B, 6, "0-99"))
 
     assert bench.peer(B).is_master
-    assert (bench.peer(B).slots, bench.peer(A).slots) == (bits("0-99"), 0)
+    assert (bench.peer(B).slots, bench.peer(A).slots) == (slot_bits("0-99"), 0)
 
 
 def test_an_update_of_an_epoch_that_we_know_is_ignored() -> None:
@@ -119,7 +120,7 @@ def test_an_update_of_an_epoch_that_we_know_is_ignored() -> None:
 
     bench.hear(update(C, B, 6, "0-99"))
 
-    assert bench.peer(A).slots == bits("0-99")
+    assert bench.peer(A).slots == slot_bits("0-99")
 
 
 @pytest.mark.parametrize(("sender", "moves"), [(A, False), ("f" * 40, True)])
@@ -153,7 +154,7 @@ def test_redis_8_moves_them_to_its_master_in_the_same_shard() -> None:
 
     bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=2, current_epoch=2))
 
-    assert (bench.peer(A).slots, bench.peer(B).slots) == (0, bits("0-99"))
+    assert (bench.peer(A).slots, bench.peer(B).slots) == (0, slot_bits("0-99"))
     assert bench.peer(B).config_epoch == 2
 
 
@@ -229,7 +230,7 @@ def test_an_old_epoch_another_shard_and_a_winner_with_slots_are_no_successor_of_
 def test_a_replica_stays_with_a_master_that_has_slots_left() -> None:
     """R73: the shard must have lost its last slot, whoever says to be its master."""
     bench = shard_of_an_empty_master(VALKEY_9_1)
-    bench.peer(A).slots = bits("500")
+    bench.peer(A).slots = slot_bits("500")
 
     effects = bench.hear(ping(B, config_epoch=6, current_epoch=6))
 
@@ -246,7 +247,7 @@ def test_the_sender_of_a_stale_message_becomes_a_replica_all_the_same(profile: P
 
     assert bench.peer(A).flags & REPLICA
     assert bench.peer(A).replicaof == B
-    assert bench.peer(A).slots == bits("0-99")
+    assert bench.peer(A).slots == slot_bits("0-99")
     assert bench.peer(B).config_epoch == 4
 
 

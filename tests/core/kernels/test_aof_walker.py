@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cluster_core.rdb.export import command_of
 from cluster_core.slots.key_slot import key_slot
-from tests.builders.aof_logs import encode, log_of, walk_log
+from tests.builders.aof_logs import log_of, walk_log
 from tests.conftest import DATA
 from tests.examples import MUTATIONS, examples
 
@@ -98,7 +99,7 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged():
         assert walk.error is None
         assert walk.commands == [row for row in commands if row.offset + row.size <= size]
         assert walk.tail is not None
-        starts_inside = multi + len(encode("MULTI")) <= size < executed
+        starts_inside = multi + len(command_of("MULTI")) <= size < executed
         assert walk.tail.loaded_end == (multi if starts_inside else walk.tail.valid_end)
         assert walk.tail.is_cut == (starts_inside or walk.tail.valid_end != size)
 
@@ -112,7 +113,10 @@ def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
     walk = walk_log(log, rows=16)
     broken = walk_log(log.replace(value + b"\r\n", value + b"\r!"))
 
-    assert [row.size for row in walk.commands[:2]] == [len(encode("SET", "big", value)), len(encode("SET", "b", "2"))]
+    assert [row.size for row in walk.commands[:2]] == [
+        len(command_of("SET", "big", value)),
+        len(command_of("SET", "b", "2")),
+    ]
     assert sum(row.size for row in walk.commands) == len(log)
     assert len(walk.commands[2].keys) == 100_000
     assert broken.error is not None

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.rdb import value_state as state
-from cluster_core.rdb.export import NEWEST, ValueWriter, release_of
+from cluster_core.rdb.export import NEWEST, ValueWriter, command_of, release_of
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.texts import put_double, put_json
 from tests.builders import rdb_builder as build
-from tests.builders.aof_logs import encode
 from tests.builders.rdb_rows import batches_of
 from tests.builders.rdb_values import Field, records_of, unmarked, written_by
 from tests.conftest import DATA
@@ -90,7 +89,7 @@ def test_metadata_of_modules_is_passed_over_and_an_array_is_no_command():
 
     assert (meta_record.key, meta_record.value) == (b"meta", b"v")
     assert array_record.type == "array"
-    assert commands == SELECT + encode("SET", "meta", "v")
+    assert commands == SELECT + command_of("SET", "meta", "v")
     assert writer.left_out == {"array: no command is known here that makes an array": 1}
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.incidents.history import slot_bits
 from cluster_core.kinds import EventKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll, PolledNode
 from cluster_core.replay.observer import ObserverReplay
@@ -20,7 +21,7 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.wire.bus import Message, MessageType
-from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping, update
+from tests.builders.gossip_builder import ME, PORTS, A, B, C, entry, fail, header, ping, update
 from tests.examples import examples
 
 S = 1_000_000_000
@@ -486,7 +487,7 @@ def test_a_poll_makes_the_view_equal_to_the_answer() -> None:
     steady(tape, 3, A, B)
     nodes = (
         PolledNode(ME, MASTER | MYSELF, "", 0, 0),
-        PolledNode(A, MASTER | FAIL, "", 7, bits("0-99")),
+        PolledNode(A, MASTER | FAIL, "", 7, slot_bits("0-99")),
         PolledNode(C, REPLICA, A, 7, 0),
     )
     tape.evidence.append(NodePoll(T0 + 4 * S, nodes))
