@@ -203,7 +203,7 @@ class Preformatted(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A part of the page that is drawn by hand: the slot map, the icicle, the timeline."""
+    """A part of the page that is drawn by hand: the slot map, the timeline."""
 
     name: str
     context: Mapping[str, Any]

@@ -48,18 +48,10 @@ def check_request(request: KeyOptions) -> None:
 
 def tally_options(request: KeyOptions, topology: Topology | None, *, advice: bool = False) -> TallyOptions:
     """Return the options of the tasks of *request*; with *advice* they measure values, too."""
-    owners: tuple[int, ...] = ()
-    owner_ids: tuple[str, ...] = ()
-    if topology is not None:
-        owner_ids = tuple(node.id for node in topology.nodes)
-        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
-        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
     return TallyOptions(
         permissive=request.permissive,
         top=request.top,
         separators=request.separators.encode(),
-        owners=owners,
-        owner_ids=owner_ids,
         topology=topology,
         advice=advice,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),

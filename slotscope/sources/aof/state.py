@@ -18,7 +18,7 @@ from cluster_core.rdb.value_state import RESP
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.files import read_pieces
-from slotscope.sources.keys.unread_facts import rest_of
+from slotscope.sources.keys.partial_rows import rest_of
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.values.part import local_file, mapped_bytes
 

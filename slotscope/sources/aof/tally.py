@@ -20,9 +20,8 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UnitFacts
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit
-from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, note_unread, rest_of
 from slotscope.sources.keys.sums import KeySums, KnownLoads
-from slotscope.sources.keys.unread_facts import note_unread, rest_of
 
 _MINUTE_S, _HOUR_S = 60, 3600
 COMMAND_NAMES_MAX = 1 << 13

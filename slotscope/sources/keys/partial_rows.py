@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.errors import DecodeError
+from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.kernels.keys.group_tally import GroupTally
 from cluster_core.load.key_use import LfuSettings
 from cluster_core.memory.model import MemorySettings
@@ -18,6 +19,7 @@ from cluster_core.topology.node import Topology
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from schemas.table import LONG, several
 from slotscope.servers.dump_link import DumpOptions
+from slotscope.sources.files import compression_of
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.text import key_texts
 
@@ -32,10 +34,7 @@ GROUPS_LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class TallyOptions:
-    """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
-
-    With *advice* values are measured as `slotscope advise` has it.
-    """
+    """What to tally; with *advice* values are measured as `slotscope advise` has it."""
 
     details: bool = True
     permissive: bool = False
@@ -45,8 +44,6 @@ class TallyOptions:
     groups_max: int = 65536
     separators: bytes = b":"
     prefix_depth: int = 3
-    owners: tuple[int, ...] = ()
-    owner_ids: tuple[str, ...] = ()
     topology: Topology | None = None
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
@@ -65,8 +62,12 @@ class PartialRows:
     def __init__(self, source: str, part: int, options: TallyOptions) -> None:
         self._source = source
         self._part = part
-        self.owner_of = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
-        self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
+        owners = options.topology.slot_map().owners() if options.topology else [None] * SLOT_COUNT
+        ids = [None, *sorted({owner for owner in owners if owner})]
+        numbers = {owner: number for number, owner in enumerate(ids)}
+        self.owner_of = np.array([numbers[owner or None] for owner in owners], np.int64)
+        """The number of each slot's owner, 0 for nobody."""
+        self._owner_ids = pa.array(ids, pa.string())
 
     @property
     def source(self) -> str:
@@ -132,3 +133,18 @@ class PartialRows:
             keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), memory_error=pa.array(memory_error),
             number=pa.array(depth), **columns,
         )  # fmt: skip
+
+
+def rest_of(path: str, end: int, error: DecodeError, records: int = 1) -> int | None:
+    """Return the bytes from *error* to *end*, none of them read; None where offsets are not those of the file as it is stored."""
+    if compression_of(path) is not None:
+        return None if records else end
+    return max(end - error.offset, 0)
+
+
+def note_unread(facts: UnitFacts, bad: Sequence[DecodeError], unread_bytes: int | None) -> None:
+    """Say how many places could not be read, and how many bytes were passed over because of them."""
+    if bad:
+        facts.bad_records = len(bad)
+        facts.unread_bytes = unread_bytes
+        facts.ends_early = any(isinstance(error, TruncatedError) for error in bad)

@@ -33,6 +33,14 @@ class KnownLoads:
     expiry: bool = False
     memory: bool = False
 
+    def columns(self, sums: NDArray[np.int64]) -> dict[str, pa.Array]:
+        """The columns of *sums* (int64[rows, 4]: keys, bytes, expiring keys, memory) that are known."""
+        keys, sizes, expires, memory = map(pa.array, sums.T)
+        columns = {"keys": keys}
+        columns |= {"serialized_bytes": sizes} if self.sizes else {}
+        columns |= {"expires": expires} if self.expiry else {}
+        return columns | ({"memory_bytes": memory} if self.memory else {})
+
 
 class InputSums:
     """Sums of one input, whose node is known only at its end; *ops* are operations by slot."""
@@ -48,7 +56,7 @@ class InputSums:
         self.uses: KeyUses | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
         self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top if options.details else 0)
-        self.top_owner = TopKeys(owners, options.top if options.details and options.owners else 0)
+        self.top_owner = TopKeys(owners, options.top if options.details and options.topology else 0)
 
     def set_time(self, taken_at_ms: int) -> None:
         """Set the time of the dump, from which times to live count."""
@@ -65,7 +73,7 @@ class NodeSums:
         self.tally = KeyTally()
         self.ops: NDArray[np.int64] | None = None
         self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
-        self.top = TopKeys(1, options.top if options.details and options.owners else 0)
+        self.top = TopKeys(1, options.top if options.details and options.topology else 0)
 
     def add(self, part: InputSums) -> None:
         """Add the sums of one input."""
@@ -93,7 +101,7 @@ class KeySums:
         if options.details:
             self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
             self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
-            self._top_owner = TopKeys(self._owners, options.top if options.owners else 0)
+            self._top_owner = TopKeys(self._owners, options.top if options.topology else 0)
             self._tags = GroupTally(options.groups_max)
             self._prefixes = GroupTally(options.groups_max, len(USES))
 
@@ -115,7 +123,7 @@ class KeySums:
             placed = dataclasses.replace(batch, offset=batch.offset + ((len(self._sources) - 1 << _PLACE_BITS) + 1))
             self._top_slot.add(placed, batch.slot.astype(np.int64))
             part.top_type.add(placed, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
-            if options.owners:
+            if options.topology:
                 part.top_owner.add(placed, self._rows.owner_of[batch.slot])
         self._tags.add_tags(batch)
         amounts = None if part.uses is None else part.uses.amounts(batch)
@@ -153,15 +161,15 @@ class KeySums:
         if node is None:
             node = self._nodes[key] = NodeSums(part.source, part.loads, self._options)
         node.add(part)
-        if self._options.owners:
+        if self._options.topology:
             self._owned.append((part.source, self._owner_counts(part)))
         self._note(part, facts)
         if not self._options.details:
             return
         self._top_type.merge(part.top_type)
-        if self._options.owners and node_id is None:
+        if self._options.topology and node_id is None:
             self._top_owner.merge(part.top_owner)
-        if self._options.owners and not (is_whole and node_id is None):
+        if self._options.topology and not (is_whole and node_id is None):
             node.top.merge(part.top_type, np.zeros(len(part.top_type.facts()), np.int64))
 
     def _owner_counts(self, part: InputSums) -> NDArray[np.int64]:
@@ -203,14 +211,11 @@ class KeySums:
 
     def _slot_rows(self, node: NodeSums) -> pa.RecordBatch:
         present = np.flatnonzero(node.tally.slots[:, 0])
-        keys, sizes, expires, memory = node.tally.slots[present].T
         return self._rows.of(
             interim.SLOT, len(present),
-            source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
-            **({"serialized_bytes": pa.array(sizes)} if node.loads.sizes else {}),
-            **({"expires": pa.array(expires)} if node.loads.expiry else {}),
+            source=_repeated(node.source, len(present)), slot=pa.array(present),
+            **node.loads.columns(node.tally.slots[present]),
             **({"ops": pa.array(node.ops[present])} if node.ops is not None else {}),
-            **({"memory_bytes": pa.array(memory)} if node.loads.memory else {}),
             **({"amounts": amount_lists(node.slot_uses[present])} if self._options.details else {}),
         )  # fmt: skip
 
@@ -247,13 +252,9 @@ class KeySums:
 
     def _type_rows(self, node: NodeSums) -> pa.RecordBatch:
         present = np.flatnonzero(node.tally.types[:, 0])
-        keys, sizes, expires, memory = node.tally.types[present].T
-        loads = node.loads
         return self._rows.of(
-            interim.TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
-            **({"serialized_bytes": pa.array(sizes)} if loads.sizes else {}),
-            **({"expires": pa.array(expires)} if loads.expiry else {}),
-            **({"memory_bytes": pa.array(memory)} if loads.memory else {}),
+            interim.TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present),
+            **node.loads.columns(node.tally.types[present]),
         )  # fmt: skip
 
     def _range_rows(self, node: NodeSums) -> pa.RecordBatch:

@@ -21,9 +21,8 @@ from slotscope.sources.aof.files import AofUnit
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.aof.tally import tally_log, tally_state
 from slotscope.sources.keys.lists import KeyListReader, KeyListTask
-from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, note_unread, rest_of
 from slotscope.sources.keys.sums import KeySums, KnownLoads
-from slotscope.sources.keys.unread_facts import note_list
 from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import tally_dumps
 
@@ -65,9 +64,26 @@ def _read_list(reader: KeyListReader, sums: KeySums, options: TallyOptions) -> U
         reader.bad.append(error)
         reader.broke_off = True
     facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
-    note_list(facts, reader, part.keys)
+    _note_list(facts, reader, part.keys)
     sums.end(part, facts, is_whole=True)
     return facts
+
+
+def _note_list(facts: UnitFacts, reader: KeyListReader, keys: int) -> None:
+    """Say which rows of a list, *keys* of which are there, could not be read, or not in full."""
+    if not reader.bad:
+        return
+    unit = reader.unit
+    note_unread(facts, reader.bad, None)
+    rows = keys + len(reader.bad) - reader.kept
+    if not reader.broke_off:
+        facts.records, facts.unread_records = rows, min(len(reader.bad), rows)
+    elif not keys and not unit.start and unit.size:
+        facts.unread_bytes = unit.size
+    elif reader.rows_total is not None:
+        facts.records, facts.unread_records = reader.rows_total, reader.rows_total - keys + reader.kept
+    elif unit.kind == "text":
+        facts.unread_bytes = rest_of(unit.path, unit.end or unit.size, reader.bad[-1])
 
 
 TALLIES: dict[type, Callable[[Any, int, TallyOptions], Iterator[pa.RecordBatch]]] = {

@@ -17,9 +17,8 @@ from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
 from slotscope.sources.held_bytes import HeldBytes
 from slotscope.sources.keys.advice_tally import AdviceTally, advice_tally
-from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, note_unread, rest_of
 from slotscope.sources.keys.sums import KeySums, KnownLoads
-from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RangeReader, RdbTask, RdbUnit, RdbUnitReader
 
 

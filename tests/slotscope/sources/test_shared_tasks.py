@@ -24,12 +24,6 @@ TOPOLOGY = read_topology((FOLDER / "topology" / "nodes.txt").read_bytes(), sourc
 LOADS = ("keys", "serialized_bytes", "expires")
 
 
-def options(topology):
-    ids = tuple(node.id for node in topology.nodes) if topology else ()
-    owners = tuple(ids.index(owner) + 1 if owner else 0 for owner in topology.slot_map().owners()) if topology else ()
-    return TallyOptions(topology=topology, owners=owners, owner_ids=ids, top=20)
-
-
 def rows_of(tasks, told):
     numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})])
     return [row for batch in tally_units(numbers, tasks, told) for row in batch.to_pylist()]
@@ -72,7 +66,7 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
         units.append(KeyListUnit(str(tmp_path / name), "csv" if name.endswith("csv") else "text", len(text)))
-    told = options(TOPOLOGY)
+    told = TallyOptions(topology=TOPOLOGY, top=20)
 
     alone = rows_of([KeyListTask((unit,)) for unit in units], told)
     shared = rows_of([KeyListTask(tuple(units))], told)

@@ -319,10 +319,7 @@ def recorded_rows():
     """The partial sums of three dumps, a task each; two of them hold the same slots."""
     inputs = find_inputs([str(DATA / "before"), str(DATA / "after" / "node-7001.rdb")], [], None)
     topology = load_topology(str(DATA / "topology/nodes.txt"))
-    ids = tuple(node.id for node in topology.masters())
-    numbers = {owner: at for at, owner in enumerate((None, *ids))}
-    owners = tuple(numbers[owner] for owner in topology.slot_map().owners())
-    options = TallyOptions(top=7, groups_max=50, owners=owners, owner_ids=ids, topology=topology)
+    options = TallyOptions(top=7, groups_max=50, topology=topology)
     units = inputs.units(4, split=False)
     batches = tally_units(iter([pa.record_batch([pa.array(range(len(units)))], ["id"])]), units, options)
     return pa.Table.from_batches(batches, PARTIAL)
