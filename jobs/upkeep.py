@@ -75,7 +75,7 @@ def migrate_command(request: TableOptions = TableOptions()) -> None:
     Stop jobs and followers of the root first. A migration that was interrupted is resumed; until it is complete the older version
     still reads the root.
     """
-    from slotscope.pipelines.migration import migrate
+    from slotscope.pipelines.upkeep import migrate
     from slotscope.reports.answer import deliver_answer
 
     deliver_answer(migrate(request.root), stream=sys.stdout, as_json=request.json)

@@ -1,4 +1,4 @@
-"""Upkeep of a root: list and remove snapshots, join small files, remove old ones."""
+"""Upkeep of a root: list and remove snapshots, join small files, remove old ones, migrate older tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pyarrow as pa
+from deltalake import write_deltalake
+
 from schemas.catalogue import TABLES
 from schemas.rebalance import REBALANCE_PLANS
-from schemas.runs import RUNS
+from schemas.runs import FORMAT, RUNS
+from schemas.table import Table
+from slotscope.runtime import stores
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import (
     any_of,
+    as_table,
     commit_rows,
     compact,
+    dataset,
     exists,
     location,
+    open_at,
+    query_sources,
     read_rows,
     retry,
 )
@@ -192,3 +201,60 @@ def _mark_killed(root: str, before: datetime) -> None:
         commit_rows(root, RUNS, [row | ended for row in rows], any_of("run_id", names))
     for name in names:
         drop_stage(root, name)
+
+
+def migrate(root: str) -> Answer:
+    """Bring the tables of an older version to the current form; return the rows removed from each.  InputError where *root* holds none.
+
+    Tables of form 1 hold rows of all runs; those count whose ``run_id`` is in ``silver/runs.counted``.  Other rows are removed first, which
+    changes nothing for readers of form 1.  One commit to ``silver/runs`` then makes the root one of the current form.
+    """
+    if not exists(root, RUNS):
+        raise InputError(f"{root}: no tables; is --root right?")
+    place = location(root, RUNS)
+    opened = open_at(place)
+    is_old = "counted" in {field.name for field in opened.schema().fields}
+    tables = [table for table in TABLES if table is not RUNS and exists(root, table)]
+    rows: list[tuple[str, int]] = []
+    if is_old:
+        stored = pa.table(opened.to_pyarrow_table())
+        complete = stored.filter(pa.compute.equal(stored["state"], "complete"))
+        counted = {run_id for ids in complete["counted"].to_pylist() for run_id in ids}
+        for table in tables:
+            with progress(f"migrating {table.name}"):
+                rows.append((table.name, _remove_uncounted(root, table, counted) if table.of_runs else 0))
+        marked = as_table(RUNS, [row | {"format": FORMAT} for row in stored.to_pylist()])
+        retry(place, lambda opened: _overwrite(place, marked))
+    for table in (*tables, RUNS):
+        with progress(f"migrating {table.name}"):
+            _set_layout(root, table)
+    return Answer(("table", "rows_removed"), rows or [(table.name, 0) for table in tables])
+
+
+def _remove_uncounted(root: str, table: Table, counted: set[str]) -> int:
+    sql = f"SELECT DISTINCT run_id FROM {table.sql_name}"
+    rows = query_sources(sql, table, [(dataset(root, table), "TRUE")])
+    dead = sorted(set(rows["run_id"].to_pylist()) - counted)
+    if not dead:
+        return 0
+    place, where = location(root, table), any_of("run_id", dead)
+    return int(retry(place, lambda opened: opened.delete(where))["num_deleted_rows"] or 0)
+
+
+def _set_layout(root: str, table: Table) -> None:
+    """Give *table* the properties of new tables, and rows that outlived their run the plain id of that run."""
+    place = location(root, table)
+    layout = table.properties
+    opened = open_at(place)
+    known = opened.metadata().configuration
+    if any(known.get(name) != value for name, value in layout.items()):
+        retry(place, lambda opened: opened.alter.set_table_properties(layout))
+    if table.of_runs:
+        plain = {"run_id": "rtrim(run_id, '+')"}
+        retry(place, lambda opened: opened.update(updates=plain, predicate="run_id LIKE '%+'"))
+
+
+def _overwrite(place: str, rows: pa.Table) -> None:
+    write_deltalake(
+        place, rows, mode="overwrite", schema_mode="overwrite", storage_options=stores.storage_options(place)
+    )

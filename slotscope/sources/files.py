@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import heapq
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime import stores
@@ -28,6 +29,12 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LOOKERS = 16
 """Files of a folder that are looked at at a time: most of it is waiting for a store."""
+
+
+TASK_BYTES = 256 << 20
+TASKS_PER_CORE_MAX = 4
+FILE_BYTES = 1 << 16
+"""Opening a file costs as much as reading so many bytes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +306,35 @@ def read_lines(path: str, longest: int) -> Iterator[tuple[int, bytes]]:
             raise DecodeError(f"a line longer than {longest} bytes", offset=number + 1, source=path)
     if rest.strip():
         yield number + 1, rest
+
+
+class _Unit(Protocol):
+    """A file of *size* bytes, or a piece of it from *start* on."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def start(self) -> int: ...
+
+
+U = TypeVar("U", bound=_Unit)
+
+
+def units_of_tasks(units: Sequence[U], parallelism: int) -> list[tuple[U, ...]]:
+    """Return the units of each task, in the order of their paths: what a task returns is as much for one file as for all.
+
+    A task gets the largest file that is left while it has the fewest bytes; there are more tasks than cores only where there is much to read.
+    """
+    turns = sum(unit.size for unit in units) // (parallelism * TASK_BYTES)
+    count = min(len(units), parallelism * min(max(turns, 1), TASKS_PER_CORE_MAX))
+    loads = [(0, number) for number in range(count)]
+    chosen: list[list[U]] = [[] for _ in loads]
+    for unit in sorted(units, key=lambda unit: -unit.size):
+        held, number = heapq.heappop(loads)
+        chosen[number].append(unit)
+        heapq.heappush(loads, (held + unit.size + FILE_BYTES, number))
+    return [tuple(sorted(mine, key=lambda unit: (unit.path, unit.start))) for mine in chosen]

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from jobs.main import run
 from schemas.catalogue import TABLES
 from schemas.gold import NODE_LOAD
-from slotscope.pipelines import migration
-from slotscope.pipelines.migration import migrate
+from slotscope.pipelines import upkeep
+from slotscope.pipelines.upkeep import migrate
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 
@@ -52,7 +52,7 @@ def test_a_migration_that_was_killed_is_resumed(root: str, monkeypatch: pytest.M
 
     for step in ("_overwrite", "_set_layout"):
         with monkeypatch.context() as killed:
-            killed.setattr(migration, step, die)
+            killed.setattr(upkeep, step, die)
             with pytest.raises(InputError if step == "_overwrite" else OSError, match="killed"):
                 migrate(root)
     migrate(root)

@@ -20,8 +20,7 @@ from cluster_core.formats.key_list import LINE_BYTES_MAX
 from cluster_core.kernels.key_batch import NONE
 from cluster_core.kernels.keys.list_lines import keys_of_lines
 from slotscope.sources.byte_streams import ByteStream, as_arrow
-from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream
-from slotscope.sources.keys.file_shares import shared
+from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, units_of_tasks
 
 KINDS = ("text", "csv", "jsonl", "parquet")
 SIZE_COLUMNS = ("serialized_bytes", "size", "bytes", "size_in_bytes", "memory_bytes", "memory")
@@ -75,7 +74,7 @@ class KeyListTask:
 
 def plan_tasks(files: list[InputFile], kind: str | None, parallelism: int) -> list[KeyListTask]:
     """Cut *files* into units, and let them share tasks where they are many."""
-    return [KeyListTask(units) for units in shared(plan_units(files, kind, parallelism), parallelism)]
+    return [KeyListTask(units) for units in units_of_tasks(plan_units(files, kind, parallelism), parallelism)]
 
 
 def plan_units(files: list[InputFile], kind: str | None, parallelism: int) -> list[KeyListUnit]:

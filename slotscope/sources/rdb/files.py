@@ -21,9 +21,8 @@ from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_splits
 from slotscope.runtime.stores import is_live
 from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
+from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, units_of_tasks, zeros_at_end
 from slotscope.sources.held_bytes import HeldBytes
-from slotscope.sources.keys.file_shares import shared
 
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions
@@ -66,7 +65,7 @@ def plan_tasks(files: list[InputFile], *, parallelism: int, split: bool) -> list
     units = plan_units(files, parallelism=parallelism, split=split)
     alone = [RdbTask((unit,)) for unit in units if unit.parts > 1]
     whole = [unit for unit in units if unit.parts == 1]
-    return [*alone, *map(RdbTask, shared(whole, parallelism))]
+    return [*alone, *map(RdbTask, units_of_tasks(whole, parallelism))]
 
 
 def plan_units(

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from cluster_core.load.unread import attribute
 from cluster_core.topology.replies import read_topology
 from schemas.interim import OWNER, PREFIX, SLOT, TAG, UNIT
-from slotscope.sources.files import InputFile
-from slotscope.sources.keys.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
+from slotscope.sources.files import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX, InputFile
 from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import tally_units
