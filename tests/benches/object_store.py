@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.benches.ports import await_port, free_port
+from tests.benches.servers import await_port, free_port
 
 REGION = "us-east-1"
 KEY, SECRET = "AKIDOFTHETESTS", "a-secret-of-the-tests"

@@ -25,6 +25,8 @@ import redis
 
 START_SECONDS_MAX = 20.0
 STOP_SECONDS_MAX = 10.0
+LISTEN_SECONDS_MAX = 120.0
+"""What a JVM may take until it listens."""
 PIPELINE_COMMANDS = 1000
 SLOT_COUNT = 16384
 BUS_PORT_STEP = 10000
@@ -75,6 +77,17 @@ def free_port(preferred: int = 0) -> int:
         except OSError:
             continue
     raise RuntimeError("no free pair of ports on loopback")
+
+
+def await_port(port: int) -> None:
+    """Wait until somebody listens on *port*; raises TimeoutError."""
+    end = time.monotonic() + LISTEN_SECONDS_MAX
+    while time.monotonic() < end:
+        with socket.socket() as sock:
+            if sock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"nobody listens on port {port}")
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 from slotscope.runtime.spark.java import find_java_home
-from tests.benches.ports import await_port, free_port
+from tests.benches.servers import await_port, free_port
 
 WORKERS = 2
 PACKAGES = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata")

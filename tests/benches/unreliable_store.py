@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from tests.benches.object_store import ObjectStore
-from tests.benches.ports import await_port, free_port
+from tests.benches.servers import await_port, free_port
 
 CHECKOUT = Path(__file__).parents[2]
 OF_THE_WAY = frozenset({"connection", "transfer-encoding", "content-length", "expect"})

@@ -20,15 +20,7 @@ from slotscope.reports.history.report import (
     role_spans,
 )
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, B, C, R, failover_tale, ns, quiet_tale
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(2)>',
-    "\x1b[31mred\x1b]0;title\x07",
-    "{{ 7*7 }}{% raw %}",
-    "right\u202eleft",
-    "line\u2028separator",
-)
+from tests.builders.rebalance_report import HOSTILE
 
 
 def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryReport:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
 from schemas.caveats import Caveat
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row
+from tests.builders.reports_builder import changed
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -27,14 +28,6 @@ UNKNOWN: dict[str, Any] = {
 """Columns that most plans lack."""
 FLOOR_OPS = 2.786
 """Operations have a slot that cannot be divided."""
-
-
-Changed = TypeVar("Changed", bound=Row)
-
-
-def changed(row: Changed, **columns: Any) -> Changed:
-    """Return *row* with other *columns*."""
-    return type(row)(**{**vars(row), **columns})
 
 
 def reach(resource: str, before: float, after: float, limit: float, floor: float = 1.0) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
@@ -35,12 +35,13 @@ HOSTILE_KEYS = (
     b"",
     b"k" * 10_240,
 )
+Changed = TypeVar("Changed", bound=Row)
 _RANGES = (range(5461), range(5461, 10923), range(10923, 16384))
 
 
-def changed(row: Row, **values: Any) -> Row:
+def changed(row: Changed, **values: Any) -> Changed:
     """Return *row* with other *values*."""
-    return Row(**vars(row) | values)
+    return type(row)(**vars(row) | values)
 
 
 def key_group(name: bytes, slot: int | None = None, keys: int = 0, size: int | None = None, **more: Any) -> Row:

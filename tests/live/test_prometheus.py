@@ -18,8 +18,7 @@ from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import EventRow, NodeViewRow
 from slotscope.sources.prometheus import fetch_metrics, read_metrics
 from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.ports import await_port, free_port
-from tests.benches.servers import redis_binary, wait_for
+from tests.benches.servers import await_port, free_port, redis_binary, wait_for
 
 EXPORTER = shutil.which("prometheus-redis-exporter") or shutil.which("redis_exporter")
 PROMETHEUS = shutil.which("prometheus")

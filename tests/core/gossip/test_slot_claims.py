@@ -123,19 +123,20 @@ def test_an_update_of_an_epoch_that_we_know_is_ignored() -> None:
     assert bench.peer(A).slots == slot_bits("0-99")
 
 
-@pytest.mark.parametrize(("sender", "moves"), [(A, False), ("f" * 40, True)])
-def test_the_smaller_id_moves_when_epochs_collide(sender: str, moves: bool) -> None:
-    """R80: our id is e…; the greatest id keeps its epoch."""
+@pytest.mark.parametrize(("sender", "known", "moves"), [(A, 0, False), ("f" * 40, 0, True), ("f" * 40, 5, False)])
+def test_the_smaller_id_moves_when_epochs_collide(sender: str, known: int, moves: bool) -> None:
+    """R80: our id is e…; the greatest id keeps its epoch.  A header behind an epoch that an UPDATE told is no collision."""
     bench = Bench(epochs={ME: 3})
-    bench.view.nodes[sender] = bench.view.nodes.pop(A) if sender != A else bench.view.nodes[A]
+    bench.view.nodes[sender] = bench.view.nodes.pop(A)
     bench.view.nodes[sender].id = sender
+    bench.view.nodes[sender].config_epoch = known
     for link in (10, 11):
         bench.view.links[link].node = sender
 
-    effects = bench.hear(ping(sender, config_epoch=3, current_epoch=3), link=11)
+    effects = bench.hear(ping(sender, config_epoch=3, current_epoch=max(3, known)), link=11)
 
-    assert (EpochBumped(4, "R80") in effects) == moves
-    assert bench.view.myself.config_epoch == (4 if moves else 3)
+    assert [effect for effect in effects if isinstance(effect, EpochBumped)] == moves * [EpochBumped(4, "R80")]
+    assert bench.view.myself.config_epoch == 3 + moves
 
 
 def test_redis_7_unassigns_the_slots_of_a_master_that_became_a_replica() -> None:
@@ -204,78 +205,47 @@ VALKEY_8_UP = [VALKEY_8_0, VALKEY_8_1, VALKEY_9_0, VALKEY_9_1]
 
 
 @pytest.mark.parametrize("profile", VALKEY_8_UP, ids=lambda p: p.name)
-def test_a_replica_follows_the_one_that_took_the_place_of_their_master_without_slots(profile: Profile) -> None:
-    """R73: no slot changes hands, but the winner's epoch is greater."""
-    bench = shard_of_an_empty_master(profile)
-
-    effects = bench.hear(ping(B, config_epoch=6, current_epoch=6))
-
-    assert BecameReplica(B, "R73") in effects
-
-
-@pytest.mark.parametrize("profile", VALKEY_8_UP, ids=lambda p: p.name)
-def test_an_old_epoch_another_shard_and_a_winner_with_slots_are_no_successor_of_a_master_without_slots(
-    profile: Profile,
+@pytest.mark.parametrize(
+    ("shard", "epoch", "slots", "left", "follows"),
+    [
+        ("s", 6, "", "", True),
+        ("s", 1, "", "", False),
+        ("t", 6, "", "", False),
+        ("s", 6, "200-300", "", False),
+        ("s", 6, "", "500", False),
+    ],
+    ids=["took its place", "old epoch", "other shard", "winner with slots", "master with a slot left"],
+)
+def test_a_replica_follows_the_successor_of_its_master_without_slots(
+    profile: Profile, shard: str, epoch: int, slots: str, left: str, follows: bool
 ) -> None:
-    """R73: each condition of the special case."""
-    for shard, epoch, slots in (("s", 1, ""), ("t", 6, ""), ("s", 6, "200-300")):
-        bench = shard_of_an_empty_master(profile)
-        bench.peer(B).shard_id = shard * 40
+    """R73: no slot changes hands, but the winner's epoch is greater; each condition of the special case."""
+    bench = shard_of_an_empty_master(profile)
+    bench.peer(B).shard_id = shard * 40
+    bench.peer(A).slots = slot_bits(left)
 
-        effects = bench.hear(ping(B, slots=slots, config_epoch=epoch, current_epoch=epoch))
+    effects = bench.hear(ping(B, slots=slots, config_epoch=epoch, current_epoch=epoch))
 
-        assert not [effect for effect in effects if isinstance(effect, BecameReplica)], (shard, epoch, slots)
-
-
-def test_a_replica_stays_with_a_master_that_has_slots_left() -> None:
-    """R73: the shard must have lost its last slot, whoever says to be its master."""
-    bench = shard_of_an_empty_master(VALKEY_9_1)
-    bench.peer(A).slots = slot_bits("500")
-
-    effects = bench.hear(ping(B, config_epoch=6, current_epoch=6))
-
-    assert not [effect for effect in effects if isinstance(effect, BecameReplica)]
+    assert [effect for effect in effects if isinstance(effect, BecameReplica)] == follows * [BecameReplica(B, "R73")]
 
 
-@pytest.mark.parametrize("profile", [REDIS_7_4, REDIS_8, VALKEY_8_0, VALKEY_8_1], ids=lambda p: p.name)
-def test_the_sender_of_a_stale_message_becomes_a_replica_all_the_same(profile: Profile) -> None:
-    """R64: "Ignore stale message" moves no slots and makes nobody a master, but the role is followed."""
-    bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
-    bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
+@pytest.mark.parametrize(
+    ("profiles", "left"),
+    [((REDIS_7_4, REDIS_8, VALKEY_8_0, VALKEY_8_1), "0-99"), ((REDIS_6_2, REDIS_7_0, REDIS_7_2, VALKEY_7_2), "")],
+    ids=["stale", "no stale role"],
+)
+def test_the_sender_of_a_stale_message_becomes_a_replica_all_the_same(profiles: list[Profile], left: str) -> None:
+    """R64: "Ignore stale message" moves no slots and makes nobody a master; older servers free them whatever the epoch."""
+    for profile in profiles:
+        bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
+        bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
 
-    bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=5, current_epoch=10))
+        bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=5, current_epoch=10))
 
-    assert bench.peer(A).flags & REPLICA
-    assert bench.peer(A).replicaof == B
-    assert bench.peer(A).slots == slot_bits("0-99")
-    assert bench.peer(B).config_epoch == 4
-
-
-@pytest.mark.parametrize("profile", [REDIS_6_2, REDIS_7_0, REDIS_7_2, VALKEY_7_2], ids=lambda p: p.name)
-def test_servers_before_redis_7_4_and_valkey_8_know_no_stale_role(profile: Profile) -> None:
-    """R64: they take all slots of a master that became a replica, whatever its epoch."""
-    bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
-    bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
-
-    bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=5, current_epoch=10))
-
-    assert (bench.peer(A).slots, bench.peer(A).replicaof) == (0, B)
-
-
-def test_a_header_behind_what_is_known_of_its_sender_is_no_collision() -> None:
-    """R80: an UPDATE has told a greater epoch of the sender than its header shows."""
-    bench = Bench(epochs={ME: 3})
-    sender = "f" * 40
-    bench.view.nodes[sender] = bench.view.nodes.pop(A)
-    bench.view.nodes[sender].id = sender
-    bench.view.nodes[sender].config_epoch = 5
-    for link in (10, 11):
-        bench.view.links[link].node = sender
-
-    effects = bench.hear(ping(sender, config_epoch=3, current_epoch=5), link=11)
-
-    assert not [effect for effect in effects if isinstance(effect, EpochBumped)]
-    assert bench.view.myself.config_epoch == 3
+        assert bench.peer(A).flags & REPLICA, profile.name
+        assert bench.peer(A).replicaof == B
+        assert bench.peer(A).slots == slot_bits(left), profile.name
+        assert bench.peer(B).config_epoch == 4
 
 
 def with_shard(sender: str, shard: str, **fields: object) -> Message:
@@ -286,25 +256,17 @@ def with_shard(sender: str, shard: str, **fields: object) -> Message:
 
 
 @pytest.mark.parametrize(("profile", "is_aligned"), [(REDIS_7_4, False), (REDIS_8, True), (VALKEY_8_0, False)])
-def test_replicas_take_over_their_masters_shard_id_in_redis_8(profile: Profile, is_aligned: bool) -> None:
-    """R65, updateShardId: a master that begins to tell one after an upgrade takes its replicas along."""
+@pytest.mark.parametrize(("teller", "other"), [(A, B), (B, A)], ids=["master first", "replica first"])
+def test_a_shard_shares_the_id_that_one_of_it_tells_in_redis_8(
+    profile: Profile, is_aligned: bool, teller: str, other: str
+) -> None:
+    """R65, updateShardId: whoever is upgraded first takes the others along."""
     bench = Bench(profile=profile, slots={A: "0-99"})
     bench.hear(ping(B, slots="0-99", replicaof=A))
 
-    bench.hear(with_shard(A, "7", slots="0-99"))
+    bench.hear(with_shard(teller, "7", slots="0-99", replicaof=A if teller == B else ""))
 
-    assert (bench.peer(B).shard_id == "7" * 40) == is_aligned
-
-
-@pytest.mark.parametrize(("profile", "is_aligned"), [(REDIS_7_4, False), (REDIS_8, True), (VALKEY_8_0, False)])
-def test_a_master_takes_over_the_shard_id_that_its_replica_tells_in_redis_8(profile: Profile, is_aligned: bool) -> None:
-    """R65, updateShardId: the replica was upgraded before its master."""
-    bench = Bench(profile=profile, slots={A: "0-99"})
-    bench.hear(ping(B, slots="0-99", replicaof=A))
-
-    bench.hear(with_shard(B, "7", slots="0-99", replicaof=A))
-
-    assert (bench.peer(A).shard_id == "7" * 40) == is_aligned
+    assert (bench.peer(other).shard_id == "7" * 40) == is_aligned
 
 
 @pytest.mark.parametrize("profile", [REDIS_7_2, REDIS_8, VALKEY_7_2, VALKEY_9_1], ids=lambda p: p.name)

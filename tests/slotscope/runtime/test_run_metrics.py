@@ -11,7 +11,7 @@ from schemas.gold import NODE_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.run_metrics import metrics_writer, status_writer
 from slotscope.runtime.storage.runs import observers, running
-from tests.benches.ports import free_port
+from tests.benches.servers import free_port
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus_client is not installed")
 
