@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 BRIEF_NS: Final = 100_000_000
 """Service of a shard shorter than this does not split an outage, such as a new master that refuses again."""
+VAGUE_NS: Final = 10_000_000_000
+"""An uncertain start joins no interval that ended longer before the certain start: logs alone may bound it by hours."""
 NEVER: Final = 1 << 62
 """A time after all evidence."""
 
@@ -50,6 +52,11 @@ class Interval(NamedTuple):
         """Return the maximum duration; None if the end is unknown."""
         return None if self.to_max_ns is None else self.to_max_ns - self.from_min_ns
 
+    @property
+    def near_ns(self) -> int:
+        """Return the earliest start that may join an earlier interval."""
+        return max(self.from_min_ns, self.from_max_ns - VAGUE_NS)
+
     def begun_by(self, min_ns: int, max_ns: int) -> Interval:
         """Return the part after a time between *min_ns* and *max_ns*."""
         return self._replace(from_min_ns=max(self.from_min_ns, min_ns), from_max_ns=max(self.from_max_ns, max_ns))
@@ -70,7 +77,7 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
     groups: list[list[Interval]] = []
     until_ns = -1
     for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
-        if groups and interval.from_min_ns <= until_ns + gap_ns:
+        if groups and interval.near_ns <= until_ns + gap_ns:
             groups[-1].append(interval)
         else:
             groups.append([interval])
@@ -80,14 +87,14 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
 
 
 def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
-    """Group a shard's intervals if the later one may start before the earlier one ended, in time order.
+    """Group a shard's intervals if the later one may start (`Interval.near_ns`) before the earlier one ended, in time order.
 
     Otherwise the earlier one ended before the later one started.
     """
     groups: list[list[Interval]] = []
     for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
         last = groups[-1] if groups else []
-        if any(interval.from_min_ns <= other.to_min_ns + BRIEF_NS for other in last):
+        if any(interval.near_ns <= other.to_min_ns + BRIEF_NS for other in last):
             last.append(interval)
             continue
         for at, other in enumerate(last):

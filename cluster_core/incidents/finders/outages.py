@@ -150,7 +150,10 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
     begin, end = tenure.begin, tenure.end
     for lack in _lacks(history, tenure.node, episodes):
         if begin is not None:
-            if lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns:
+            has_ended = lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns
+            if has_ended or (
+                lack.lack is not Lack.REFUSED and lack.from_max_ns < begin.min_ns
+            ):  # it was reached to win
                 continue
             lack = lack.begun_by(begin.min_ns, begin.ts_ns)
         if end is not None:
@@ -292,7 +295,7 @@ def _silence(history: History, episode: Episode) -> Interval:
             low = max(low, episode.from_ns - DOUBT_TIMEOUTS * timeout_ns - 1_000_000_000)
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
-    back_ns = episode.back_ns
+    back_ns = _cleared_ns(history, episode) if episode.back_ns is None else episode.back_ns
     is_heard = bool(history.speech.get(node))
     marked = [
         _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
@@ -303,6 +306,18 @@ def _silence(history: History, episode: Episode) -> Interval:
     to_min_ns = down_ns if back_ns is None else back_min_ns
     is_dead = bool(ended) or (not is_heard and bool(history.answered_ns.get(node)))
     return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
+
+
+def _cleared_ns(history: History, episode: Episode) -> int | None:
+    """Return when the first observer cleared PFAIL or FAIL, which it does once it reaches the node; None if none did."""
+    return min(
+        (
+            spell.to_ns
+            for spell in episode.spells
+            if spell.to_ns is not None and history.view_at(spell.observer, spell.subject, spell.to_ns) is not None
+        ),
+        default=None,
+    )
 
 
 def _marked_ns(history: History, spell: Doubt) -> int:

@@ -23,6 +23,8 @@ STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
 CLOCK_CELLS = 9
 MINUTE_MS = 60_000
+VAGUE = 5
+"""A longest time above so many times the shortest says little: the list shows the shortest."""
 NODES_NAMED = 3
 """Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
@@ -157,6 +159,8 @@ def _impact(incident: IncidentLine) -> str:
             return f"{slots} ≤ {seconds(most)}"
         if most - least <= RANGE_MS:
             return f"{slots} {seconds(most)}"
+        if least and most >= MINUTE_MS and most > VAGUE * least:
+            return f"{slots} ≥ {seconds(least)}"
         shortest = "≤ " if not least else f"{least / 1000:.1f}-" if most < MINUTE_MS else f"{seconds(least)} to "
         return f"{slots} {shortest}{f'{most / 1000:.1f} s' if most < MINUTE_MS else seconds(most)}"
     if incident.kind in (IncidentKind.RESHARDING, IncidentKind.SLOTS_ASSIGNED):

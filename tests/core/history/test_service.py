@@ -210,3 +210,27 @@ def test_the_log_of_one_master_never_shows_that_the_whole_cluster_was_down() -> 
 
     assert [(incident.kind, incident.variant) for incident in incidents] == [("outage", "one shard")]
     assert "whole cluster" not in summary_of(incidents[0], {})
+
+
+def test_an_outage_of_seconds_is_not_joined_to_one_of_an_hour_before_and_a_new_master_was_reached() -> None:
+    """A log is silent for as long as nothing happens: OLD refuses for a second, is stopped 2,000 s later, and wins its shard back from NEW."""
+    lines = [
+        *followed(),
+        line(OLD, 20, "state-fail", role="M"),
+        line(OLD, 21, "state-ok", role="M"),
+        line(OTHER, 2000, "fail-decided", subject=OLD, role="M"),
+        line(NEW, 2001, "election-won", role="S"),
+        line(NEW, 2001, "config-epoch", epoch=6, detail="failover", role="M"),
+        line(OLD, 2010, "became-replica", subject=NEW, role="S"),
+        line(OTHER, 2060, "fail-decided", subject=NEW, role="M"),
+        line(OLD, 2061, "election-won", role="S"),
+        line(OLD, 2061, "config-epoch", epoch=7, detail="failover", role="M"),
+        line(OTHER, 2100, "fail-cleared", subject=NEW, role="M"),
+    ]
+    found = find_incidents(history(lines))
+    failovers = [incident for incident in found if incident.kind == "failover"]
+
+    assert [(incident.winner, *lacks(incident)) for incident in failovers] == [
+        (NEW, ("unreached", OLD, 21.0, 2000.0, 2001.0, 2001.001)),
+        (OLD, ("unreached", NEW, 2001.0, 2060.0, 2061.0, 2061.001)),
+    ]
