@@ -110,7 +110,8 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[
     master, measured = job.master, job.measured
     keys = master.databases
     left = sum(keys.values())
-    use = _use_of(master) if in_depth else None
+    policy = master.checkup.info.get("maxmemory_policy") if in_depth else None
+    use = None if policy is None else "FREQ" if "lfu" in policy else "IDLETIME"  # replicas miss reads of clients
     try:
         if measured is not master and measured.checkup.topology is not None:
             _accepted(measured.ask([("READONLY",)]))
@@ -199,12 +200,6 @@ class _Tally:
     def large(self) -> list[Draw]:
         """The largest, where not all keys are kept."""
         return [draw for _, _, draw in self.largest]
-
-
-def _use_of(master: Visit) -> str | None:
-    """A replica's counters and ages miss what clients read from its master: that is asked itself."""
-    policy = master.checkup.info.get("maxmemory_policy")
-    return None if policy is None else "FREQ" if "lfu" in policy else "IDLETIME"
 
 
 def _accepted(replies: list[Any]) -> list[Any]:

@@ -123,12 +123,14 @@ def find_inputs(request: PlanningOptions) -> Found:
         loads.pop(OPS_ESTIMATED, None)
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
+    bad = Counter(record.source for record in activity.bad) if activity is not None else {}
+    unread_activity = tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(bad.items()))
     limits = _memory_limits(request, topology, loads, weights.memory)
     return state_problem(
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, _activity_unread(activity)]),
+            together([weights.unread, Unread(unread_activity)]),
             [*foreign_load(weights), *memory_limit_caveats(limits)],
             {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
         ),
@@ -184,11 +186,6 @@ def _refusal(unread: Unread) -> str:
         f"the snapshot is partial: {'; '.join(files)}; {whole}. Slots would move to nodes with unread keys: read the inputs "
         "again, or plan with the keys that were read: --allow-partial"
     )
-
-
-def _activity_unread(activity: Activity | None) -> Unread:
-    counts = Counter(record.source for record in activity.bad) if activity is not None else {}
-    return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
 
 
 def _snapshots(request: PlanningOptions) -> tuple[str, ...]:

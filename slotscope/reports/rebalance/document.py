@@ -145,7 +145,7 @@ def _balance(report: RebalanceReport) -> Section:
         Column("After", Format.RATIO, lambda reach: Cell(reach.after, note=_most(report, reach, is_after=True), style="alarm" if reach.after > reach.limit * (1 + say.ROUNDING) else "strong")),
         Column("Limit", Format.RATIO, "limit"),
         Column("Lowest possible", Format.RATIO, "floor", on=Place.PAGE),
-        Column("Tolerance", Format.TEXT, _tolerance),
+        Column("Tolerance", Format.TEXT, lambda reach: f"{say.share_text(reach.tolerance)}{' (raised)' if is_relaxed(reach) else ''}"),
     ]  # fmt: skip
     caption = "Load of the heaviest master over its fair share."
     if any(map(is_relaxed, report.reaches)):
@@ -158,10 +158,6 @@ def _most(report: RebalanceReport, reach: Row, *, is_after: bool) -> str:
     """The load of the heaviest master in brackets."""
     amount, _ = _heaviest(report, reach.resource, is_after=is_after)
     return f"({say.amount(reach.resource, amount)})" if amount else ""
-
-
-def _tolerance(reach: Row) -> str:
-    return f"{say.share_text(reach.tolerance)}{' (raised)' if is_relaxed(reach) else ''}"
 
 
 def _masters(report: RebalanceReport) -> Section:
