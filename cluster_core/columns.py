@@ -68,7 +68,7 @@ def _column(name: str, hint: Any, row: type) -> Column:
     inner, notes = _without_notes(hint)
     optional = NoneType in get_args(inner)
     if optional:
-        (inner,) = (one for one in get_args(inner) if one is not NoneType)
+        (inner,) = (choice for choice in get_args(inner) if choice is not NoneType)
         inner, more = _without_notes(inner)
         notes += more
     kind = next((note for note in notes if isinstance(note, Kind)), Kind.PLAIN)

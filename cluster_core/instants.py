@@ -17,7 +17,7 @@ _SPACE: Final = re.compile(r"\s+(?=[+-])|\s*(?:Z|UTC)$", re.IGNORECASE)
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def time_ns(told: Any) -> int | None:
+def time_ns(value: Any) -> int | None:
     """Parse a time to ns since the epoch; None if invalid.
 
     The size of a number gives its unit; ISO 8601 without offset is UTC.
@@ -25,20 +25,20 @@ def time_ns(told: Any) -> int | None:
     >>> time_ns(1795254729), time_ns("1795254729693"), time_ns("2026-11-21T10:00:00.5+01:00")
     (1795254729000000000, 1795254729693000000, 1795251600500000000)
     """
-    if isinstance(told, bool) or not isinstance(told, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if isinstance(told, str) and not _NUMBER.fullmatch(words := told.strip()):
-        found = _iso_ns(words) if len(words) <= _LENGTH_MAX else None
+    if isinstance(value, str) and not _NUMBER.fullmatch(text := value.strip()):
+        instant = _iso_ns(text) if len(text) <= _LENGTH_MAX else None
     else:
-        number = Decimal(told if isinstance(told, int) else str(told).strip())
+        number = Decimal(value if isinstance(value, int) else str(value).strip())
         if not number.is_finite() or not 0 <= number <= TIME_NS_MAX:
             return None
-        found = int(number * next(factor for least, factor in _UNITS if number >= least))
-    return found if found is not None and 0 <= found <= TIME_NS_MAX else None
+        instant = int(number * next(factor for least, factor in _UNITS if number >= least))
+    return instant if instant is not None and 0 <= instant <= TIME_NS_MAX else None
 
 
-def _iso_ns(words: str) -> int | None:
-    plain = _SPACE.sub("", words)
+def _iso_ns(text: str) -> int | None:
+    plain = _SPACE.sub("", text)
     fraction = _FRACTION.search(plain)
     try:
         moment = datetime.fromisoformat(_FRACTION.sub("", plain))

@@ -179,9 +179,9 @@ class FindingCode(StrEnum):
     rule: str
 
     def __new__(cls, code: str, rule: str = "") -> Self:
-        found = str.__new__(cls, code)
-        found._value_, found.rule = code, rule
-        return found
+        member = str.__new__(cls, code)
+        member._value_, member.rule = code, rule
+        return member
 
     SPLIT_CLAIM = "split-claim", "R166"
     QUORUM_IMPOSSIBLE = "quorum-impossible", "R93"

@@ -257,7 +257,7 @@ def _is_later(own: str, name: str) -> bool:
     """Return whether server *name* loads dumps of *own*: a later version of the family, or Valkey after Redis up to
     7.2.
     """
-    (family, version), (other, later) = (_parts(words) for words in (own, name))
+    (family, version), (other, later) = (_parts(name_text) for name_text in (own, name))
     if family == other:
         return later > version
     return other == "valkey" and family == "redis" and version <= (7, 2)

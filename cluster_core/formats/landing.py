@@ -159,8 +159,8 @@ def _time_text(ts_ns: int) -> str:
     return (_START + timedelta(microseconds=ts_ns // 1000)).strftime(_TIME)
 
 
-def _read_time(words: str) -> int:
-    return (datetime.strptime(words, _TIME).replace(tzinfo=UTC) - _START) // timedelta(microseconds=1) * 1000
+def _read_time(text: str) -> int:
+    return (datetime.strptime(text, _TIME).replace(tzinfo=UTC) - _START) // timedelta(microseconds=1) * 1000
 
 
 class Reason(StrEnum):
@@ -206,7 +206,7 @@ class Gap(NamedTuple):
 
     def line(self) -> str:
         """Return one line of JSON with line feed."""
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "kind": self.kind,
             "from": write_instant(self.from_ns),
             "to": None if self.to_ns is None else write_instant(self.to_ns),
@@ -214,19 +214,19 @@ class Gap(NamedTuple):
             "subject": self.subject[:TEXT_CHARS_MAX],
             "detail": self.detail[:TEXT_CHARS_MAX],
         }
-        return json.dumps(told | ({"missed": self.missed} if self.missed is not None else {})) + "\n"
+        return json.dumps(record | ({"missed": self.missed} if self.missed is not None else {})) + "\n"
 
 
 def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
     """Parse one line; raises DecodeError with offset *line*."""
     try:
-        told = json.loads(raw)
-        begin, end = time_ns(told["from"]), time_ns(told["to"])
-        if begin is None or (end is None and told["to"] is not None):
+        record = json.loads(raw)
+        begin, end = time_ns(record["from"]), time_ns(record["to"])
+        if begin is None or (end is None and record["to"] is not None):
             raise ValueError("the time is missing or cannot be parsed")
-        count = told.get("missed")
+        count = record.get("missed")
         return Gap(
-            Kind(told["kind"]), begin, end, Reason(told["reason"]), str(told.get("subject", "")), str(told.get("detail", "")),
+            Kind(record["kind"]), begin, end, Reason(record["reason"]), str(record.get("subject", "")), str(record.get("detail", "")),
             count if isinstance(count, int) else None,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -56,22 +56,22 @@ class Poll(NamedTuple):
 def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
     """Return the members of a poll of any kind; raises DecodeError with offset *line*."""
     try:
-        told = json.loads(raw)
+        record = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
-    if not isinstance(told, dict):
+    if not isinstance(record, dict):
         raise DecodeError("a poll is a JSON object", offset=line, source=source)
-    return told
+    return record
 
 
 def without_times(text: str) -> str:
     """Return CLUSTER NODES without ping and pong times, which change with every reply."""
     lines = []
     for line in text.splitlines():
-        words = line.split(" ")
-        if len(words) > 6:
-            words[4] = words[5] = "0"
-        lines.append(" ".join(words))
+        fields = line.split(" ")
+        if len(fields) > 6:
+            fields[4] = fields[5] = "0"
+        lines.append(" ".join(fields))
     return "\n".join(lines)
 
 
@@ -80,30 +80,30 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[st
 
     *before* holds the last poll of each node, by its name in the file; it is updated.
     """
-    told = read_object(raw, line=line, source=source)
-    node = str(_member(told, NODE_NAMES))[:300]
-    if told.get("same") is True and before is not None and node in before:
-        ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
+    record = read_object(raw, line=line, source=source)
+    node = str(_member(record, NODE_NAMES))[:300]
+    if record.get("same") is True and before is not None and node in before:
+        ts_ns, asked_ns = time_ns(_member(record, TIME_NAMES)), time_ns(record.get("asked"))
         if ts_ns is None:
             raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
         last = before[node]
-        sample = _sample(told, asked_ns, ts_ns, last.address)
+        sample = _sample(record, asked_ns, ts_ns, last.address)
         if sample.cluster_ok is None:
             sample = sample._replace(cluster_ok=last.sample.cluster_ok)
         before[node] = last._replace(line=line, ts_ns=ts_ns, asked_ns=asked_ns, sample=sample)
         return before[node]
-    poll = _read_whole(told, line, source)
+    poll = _read_whole(record, line, source)
     if before is not None:
         before[node] = poll
     return poll
 
 
-def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
+def _read_whole(record: dict[str, Any], line: int, source: str) -> Poll:
     """Parse a poll with its own text."""
-    text = _member(told, TEXT_NAMES)
+    text = _member(record, TEXT_NAMES)
     if not isinstance(text, str):
         raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)
-    ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
+    ts_ns, asked_ns = time_ns(_member(record, TIME_NAMES)), time_ns(record.get("asked"))
     if ts_ns is None:
         raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
     try:
@@ -111,10 +111,10 @@ def _read_whole(told: dict[str, Any], line: int, source: str) -> Poll:
     except DecodeError as error:
         reason = f"CLUSTER NODES, byte {error.offset} of the text: {error.reason}"
         raise DecodeError(reason, offset=line, source=source) from error
-    observer, address = _who(_member(told, NODE_NAMES), topology)
+    observer, address = _who(_member(record, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("the poll does not name the node that answered", offset=line, source=source)
-    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(told, asked_ns, ts_ns, address))
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(record, asked_ns, ts_ns, address))
 
 
 class NodeInfo(NamedTuple):
@@ -127,36 +127,36 @@ class NodeInfo(NamedTuple):
 
 def read_node_info(raw: bytes, *, line: int, source: str = "<polls>") -> NodeInfo | None:
     """Return the INFO of a poll; None without one, or without time and node; DecodeError for invalid JSON."""
-    told = read_object(raw, line=line, source=source)
-    text, ts_ns = _member(told, TEXT_NAMES), time_ns(_member(told, TIME_NAMES))
+    record = read_object(raw, line=line, source=source)
+    text, ts_ns = _member(record, TEXT_NAMES), time_ns(_member(record, TIME_NAMES))
     me = _MYSELF.search(text) if isinstance(text, str) else None
-    fields = {name: value for one in _infos(told) for name, value in one.items()}
+    fields = {name: value for info in _infos(record) for name, value in info.items()}
     return NodeInfo(me[1], ts_ns, fields) if me is not None and ts_ns is not None and fields else None
 
 
-def _infos(told: dict[str, Any]) -> list[dict[str, str]]:
+def _infos(record: dict[str, Any]) -> list[dict[str, str]]:
     """Return the fields of all INFO replies, by ascending precedence."""
-    texts = [text for name in INFO_NAMES if isinstance(text := told.get(name), str)]
+    texts = [text for name in INFO_NAMES if isinstance(text := record.get(name), str)]
     return [read_info(text.encode("utf-8", "surrogatepass")) for text in reversed(texts)]
 
 
-def _sample(told: dict[str, Any], asked_ns: int | None, ts_ns: int, address: str) -> MetricSample:
+def _sample(record: dict[str, Any], asked_ns: int | None, ts_ns: int, address: str) -> MetricSample:
     """Return CLUSTER INFO and INFO of a poll."""
-    fields = {name: value for one in _infos(told) for name, value in one.items()}
+    fields = {name: value for info in _infos(record) for name, value in info.items()}
     return info_sample(fields, ts_ns if asked_ns is None else min(asked_ns, ts_ns), ts_ns, address)
 
 
-def _member(told: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((told[name] for name in names if told.get(name) is not None), None)
+def _member(record: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _who(node: Any, topology: Topology) -> tuple[str, str]:
     """Return id and address of the replying node."""
-    words = str(node)[:300] if isinstance(node, str | int) and not isinstance(node, bool) else ""
+    name = str(node)[:300] if isinstance(node, str | int) and not isinstance(node, bool) else ""
     me = topology.by_id.get(topology.my_id or "")
     if me is not None:
-        known = me.address if me.ip else words if ":" in words else f":{me.port}"
+        known = me.address if me.ip else name if ":" in name else f":{me.port}"
         return me.id, known
-    if NODE_ID.fullmatch(words):
-        return words, ""
-    return "", f":{words}" if words.isdigit() else words
+    if NODE_ID.fullmatch(name):
+        return name, ""
+    return "", f":{name}" if name.isdigit() else name

@@ -160,15 +160,15 @@ STARTS: Final = tuple(dict.fromkeys(start for _, starts, _ in _MAP for start in 
 
 def _compiled() -> dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]]:
     """Return the patterns by first letter."""
-    found: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}
+    patterns: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}
     for kind, start, rest in _MAP:
         starts = tuple(start.split("|"))
         for word, expression in _WORDS.items():
             rest = rest.replace(word, expression)
         pattern = re.compile(f"(?:{'|'.join(map(re.escape, starts))}){rest}")
         for letter in dict.fromkeys(text[0] for text in starts):
-            found.setdefault(letter, []).append((EventKind(kind), starts, pattern))
-    return found
+            patterns.setdefault(letter, []).append((EventKind(kind), starts, pattern))
+    return patterns
 
 
 _BY_LETTER: Final = _compiled()
@@ -183,16 +183,16 @@ def event_of(text: str) -> LogEvent | None:
     for kind, starts, pattern in _BY_LETTER.get(text[:1], ()):
         match = pattern.match(text) if text.startswith(starts) else None
         if match is not None:
-            told = match.groupdict()
-            epoch = told.get("epoch") or told.get("epoch1") or told.get("epoch2")
+            groups = match.groupdict()
+            epoch = groups.get("epoch") or groups.get("epoch1") or groups.get("epoch2")
             number = int(epoch) if epoch is not None and len(epoch) <= len(str(EPOCH_MAX)) else None
-            detail = (told.get("detail") or "")[:DETAIL_CHARS_MAX].rstrip(". ")
+            detail = (groups.get("detail") or "")[:DETAIL_CHARS_MAX].rstrip(". ")
             if kind is EventKind.STARTED:
                 detail = f"{text.partition(' ')[0]} {detail}"
             return LogEvent(
                 kind,
-                told.get("subject") or "",
-                told.get("peer") or "",
+                groups.get("subject") or "",
+                groups.get("peer") or "",
                 None if number is None or number > EPOCH_MAX else number,
                 detail,
             )

@@ -154,56 +154,56 @@ _LOCAL_UTC: Final = re.compile(r"\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{
 
 def _json_layer(text: str) -> Shipped | None:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return _from_object(found) if isinstance(found, dict) else None
+    return _from_object(document) if isinstance(document, dict) else None
 
 
-def _from_object(found: dict[str, Any]) -> Shipped | None:
-    if isinstance(found.get("_source"), dict):
-        found = found["_source"]
-    elif isinstance(found.get("fields"), dict) and "message" not in found:
-        found = found["fields"]
-    if "CacheClusterId" in found:
-        return _from_elasticache(found)
-    message = next((value for name in _MESSAGES if isinstance(value := _member(found, name), str)), None)
+def _from_object(document: dict[str, Any]) -> Shipped | None:
+    if isinstance(document.get("_source"), dict):
+        document = document["_source"]
+    elif isinstance(document.get("fields"), dict) and "message" not in document:
+        document = document["fields"]
+    if "CacheClusterId" in document:
+        return _from_elasticache(document)
+    message = next((value for name in _MESSAGES if isinstance(value := _member(document, name), str)), None)
     if message is None:
         return None
-    labels = next((value for name in ("labels", "stream") if isinstance(value := found.get(name), dict)), {})
-    if found.keys() <= _DOCKER:
-        return Shipped(message.rstrip("\r\n"), _source(found), not message.endswith("\n"))
+    labels = next((value for name in ("labels", "stream") if isinstance(value := document.get(name), dict)), {})
+    if document.keys() <= _DOCKER:
+        return Shipped(message.rstrip("\r\n"), _source(document), not message.endswith("\n"))
     message = message.rstrip("\r\n")
     if not SERVER_PREFIX.match(message):
-        message = _from_fields(found, message) or message
-    return Shipped(message, _source(labels | found))
+        message = _from_fields(document, message) or message
+    return Shipped(message, _source(labels | document))
 
 
-def _from_elasticache(found: dict[str, Any]) -> Shipped | None:
+def _from_elasticache(document: dict[str, Any]) -> Shipped | None:
     """Unwrap an ElastiCache engine log entry in JSON."""
-    time, message = found.get("Time"), found.get("Message")
+    time, message = document.get("Time"), document.get("Message")
     if not isinstance(time, str) or not isinstance(message, str) or not _LOCAL_UTC.fullmatch(time):
         return None
-    role, level = str(found.get("Role", UNKNOWN_ROLE))[:1], str(found.get("LogLevel", "")).lower()
-    source = f"{found['CacheClusterId']}/{found.get('CacheNodeId', '')}"
+    role, level = str(document.get("Role", UNKNOWN_ROLE))[:1], str(document.get("LogLevel", "")).lower()
+    source = f"{document['CacheClusterId']}/{document.get('CacheNodeId', '')}"
     return Shipped(f"0:{role} {time} {_LEVELS.get(level, '*')} {message}", source)
 
 
-def _from_fields(found: dict[str, Any], message: str) -> str | None:
+def _from_fields(document: dict[str, Any], message: str) -> str | None:
     """Rebuild a line split into fields (Filebeat's redis module) or sent to journald without prefix."""
-    role, level = _member(found, "redis.log.role"), str(_member(found, "log.level") or "").lower()
+    role, level = _member(document, "redis.log.role"), str(_member(document, "log.level") or "").lower()
     if role is None:
-        tag = str(found.get("SYSLOG_IDENTIFIER") or found.get("_COMM") or "")
+        tag = str(document.get("SYSLOG_IDENTIFIER") or document.get("_COMM") or "")
         if not _SERVER_NAME.search(tag):
             return None
-        priority = str(found.get("PRIORITY", ""))
+        priority = str(document.get("PRIORITY", ""))
         mark = _LEVELS_OF_PRIORITY.get(int(priority) if priority.isdigit() else 5, "*")
     else:
         mark = _LEVELS.get(level, "*")
-    pid = next((str(value) for name in ("process.pid", "_PID") if (value := _member(found, name)) is not None), "0")
+    pid = next((str(value) for name in ("process.pid", "_PID") if (value := _member(document, name)) is not None), "0")
     roles = {"master": "M", "primary": "M", "slave": "S", "replica": "S", "child": "C", "sentinel": "X"}
     letter = roles.get(str(role).lower(), str(role)[:1].upper() if role else UNKNOWN_ROLE)
-    time = next((value for name in _TIMES if (value := found.get(name)) is not None), None)
+    time = next((value for name in _TIMES if (value := document.get(name)) is not None), None)
     return _server_line(pid if pid.isdigit() else "0", letter, time, mark, message)
 
 
@@ -213,21 +213,21 @@ def _server_line(pid: str, role: str, time: Any, level: str, message: str) -> st
     return None if ts_ns is None else f"{pid}:{role} {ts_ns // 1_000_000} {level} {message}"
 
 
-def _member(found: Mapping[str, Any], name: str) -> Any:
+def _member(document: Mapping[str, Any], name: str) -> Any:
     """Return a member by name, also from nested objects; a list of one value gives the value."""
-    value: Any = found.get(name)
+    value: Any = document.get(name)
     if value is None and "." in name:
-        value = found
+        value = document
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _source(found: Mapping[str, Any]) -> str:
+def _source(document: Mapping[str, Any]) -> str:
     """Return the source: pod and container, else host and container, else host and file or stream."""
 
     def named(names: tuple[str, ...]) -> str:
-        values = (_member(found, name) for name in names)
+        values = (_member(document, name) for name in names)
         return next((value for value in values if isinstance(value, str) and value), "")
 
     pod, container, host = named(_PODS), named(_CONTAINERS).lstrip("/"), named(_HOSTS)
@@ -246,10 +246,10 @@ def records_of(document: Any) -> Iterator[dict[str, Any]]:
             document = hits.get("hits")
         elif isinstance(data, dict) and isinstance(data.get("result"), list):
             document = [
-                {"labels": one.get("stream"), "timestamp": value[0], "line": value[1]}
-                for one in data["result"]
-                if isinstance(one, dict) and isinstance(one.get("values"), list)
-                for value in one["values"]
+                {"labels": stream.get("stream"), "timestamp": value[0], "line": value[1]}
+                for stream in data["result"]
+                if isinstance(stream, dict) and isinstance(stream.get("values"), list)
+                for value in stream["values"]
                 if isinstance(value, list) and len(value) >= 2
             ]
     for entry in document if isinstance(document, list) else ():

@@ -55,14 +55,14 @@ class SlotSample(NamedTuple):
 
 def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> list[SlotSample]:
     """Parse one poll; DecodeError with offset *line* if invalid."""
-    told = read_object(raw, line=line, source=source)
-    if told.get("slot_stats") is None:
+    record = read_object(raw, line=line, source=source)
+    if record.get("slot_stats") is None:
         return []
-    moment = time_ns(told.get("time"))
+    moment = time_ns(record.get("time"))
     if moment is None:
         raise DecodeError("the time is missing or cannot be parsed", offset=line, source=source)
-    node = told.get("node")
-    return list(_samples(told["slot_stats"], moment, str(node)[:300] if node else "", line, source))
+    node = record.get("node")
+    return list(_samples(record["slot_stats"], moment, str(node)[:300] if node else "", line, source))
 
 
 def read_slot_stats(data: bytes, *, source: str = "<bytes>") -> list[SlotSample]:

@@ -204,14 +204,14 @@ def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, i
         if line.kind in HEALTH and line.subject:
             changes.setdefault((line.observer, line.subject), []).append((line.ts_ns, HEALTH[line.kind]))
         elif line.kind == EventKind.STARTED:
-            for (observer, _), told in changes.items():
+            for (observer, _), subjects in changes.items():
                 if observer == line.observer:
-                    told.append((line.ts_ns, "noflags"))
-    for (observer, subject), told in changes.items():
-        ends: list[int | None] = [ts_ns for ts_ns, _ in told[1:]]
-        yield observer, subject, "noflags", begin_ns, told[0][0]
-        following = [*(flags for _, flags in told[1:]), ""]
-        for (from_ns, flags), to_ns, after in zip(told, [*ends, None], following, strict=True):
+                    subjects.append((line.ts_ns, "noflags"))
+    for (observer, subject), subjects in changes.items():
+        ends: list[int | None] = [ts_ns for ts_ns, _ in subjects[1:]]
+        yield observer, subject, "noflags", begin_ns, subjects[0][0]
+        following = [*(flags for _, flags in subjects[1:]), ""]
+        for (from_ns, flags), to_ns, after in zip(subjects, [*ends, None], following, strict=True):
             is_marked_again = flags == after == "fail?"  # it was healthy at some time between
             if flags == "fail?":  # no log shows the end of PFAIL: use a line of the subject
                 spoke = lines.of_node.get(subject, [])
@@ -229,9 +229,9 @@ def _own_rows(lines: Lines, node: str, ip: str, port: int, begin_ns: int) -> Ite
     """Yield the roles of a node from its log: followed masters, promotions, epochs."""
 
     def row(flags: str, master: str, epoch: int, from_ns: int, to_ns: int | None) -> NodeViewRow:
-        words = f"myself,{flags}" if flags else "myself"
+        flag_text = f"myself,{flags}" if flags else "myself"
         return NodeViewRow(
-            node, node, ip, port, 0, "", words, master, epoch, "", True, from_ns, to_ns, Cause.LOG, -1, from_ns, Source.LOG
+            node, node, ip, port, 0, "", flag_text, master, epoch, "", True, from_ns, to_ns, Cause.LOG, -1, from_ns, Source.LOG
         )  # fmt: skip
 
     steps = list(_role_steps(lines, node))

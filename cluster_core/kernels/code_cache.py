@@ -116,9 +116,13 @@ def _with_outline(library: tuple[str, str, tuple[bytes, bytes]], *rest: Any) -> 
     name, kind, (machine_code, bitcode) = library
     whole = _LLVM.parse_bitcode(bitcode)
     lines = [
-        f'define linkonce_odr void @"{one.name}"() {{ ret void }}' for one in whole.functions if not one.is_declaration
+        f'define linkonce_odr void @"{item.name}"() {{ ret void }}'
+        for item in whole.functions
+        if not item.is_declaration
     ]
-    lines += [f'@"{one.name}" = linkonce_odr global i8 0' for one in whole.global_variables if not one.is_declaration]
+    lines += [
+        f'@"{item.name}" = linkonce_odr global i8 0' for item in whole.global_variables if not item.is_declaration
+    ]
     outline = _LLVM.parse_assembly("\n".join(lines)).as_bitcode()
     return (name, kind, (machine_code, outline)), bitcode, *rest
 
@@ -171,13 +175,13 @@ def _source(name: str) -> str:
 
 def _imports(source: str) -> set[str]:
     """The modules of ours that *source* imports at its top level."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for package, names, module in _IMPORT.findall(source):
         whole = {
             f"{package}.{name.split()[0]}" for name in names.strip("() ").replace("\n", " ").split(",") if name.strip()
         }
-        found |= {name for name in (package, module, *whole) if name in sys.modules}
-    return found
+        modules |= {name for name in (package, module, *whole) if name in sys.modules}
+    return modules
 
 
 def _cache_folder() -> str:

@@ -62,7 +62,7 @@ def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = Non
     modules that they call.
     """
     others = known or {}
-    homes = {one.__module__ for one in others.values() if hasattr(one, "__module__")}
+    homes = {function.__module__ for function in others.values() if hasattr(function, "__module__")}
     seen = {**vars(module), **others, KNOWN_MODULES: homes}
     for name in names:
         plain = seen[name]

@@ -80,14 +80,14 @@ def refusal_text(state: NodeState, candidate: Peer, header: Header, refusal: Ref
 def disputed_slot(state: NodeState, header: Header) -> tuple[int, Peer | None]:
     """Return the first claimed slot with an owner of a greater epoch, and that owner (R90)."""
     claimed = slot_bits(header.myslots) & ~state.view.unclaimed
-    first, found = -1, None
+    first, claimant = -1, None
     for owner in state.view.nodes.values():
         disputed = owner.slots & claimed if owner.config_epoch > header.config_epoch else 0
         if disputed:
             slot = (disputed & -disputed).bit_length() - 1
-            if found is None or slot < first:
-                first, found = slot, owner
-    return first, found
+            if claimant is None or slot < first:
+                first, claimant = slot, owner
+    return first, claimant
 
 
 Trigger = MessageReceived | None

@@ -280,7 +280,7 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
     for name in sorted({row.master for row in history.views}):
         views = [row for row in history.views if row.master == name]
         troubles, switches = find_troubles(views), find_switches(views)
-        starts = [one.from_ns for one in troubles] + [one.first_ns for one in switches]
+        starts = [item.from_ns for item in troubles] + [item.first_ns for item in switches]
         starts = sorted([*starts, *(row.ts_ns for row in _ordered(history, name, troubles))])
         taken: set[int] = set()
         for switch in switches:

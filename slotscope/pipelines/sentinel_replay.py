@@ -92,8 +92,8 @@ def replay_sentinels(
 
 
 def _write(run: Run, history: SentinelHistory, bad: BadRecords) -> None:
-    others = max((row["incident"] for row in run.read(INCIDENTS, ("incident",))), default=0)
-    stories, steps = _incident_rows(history, others)
+    number = max((row["incident"] for row in run.read(INCIDENTS, ("incident",))), default=0)
+    stories, steps = _incident_rows(history, number)
     run.append(BAD_RECORDS, pa.Table.from_pylist([{"job": JOB, **row} for row in bad.listed], BAD_RECORDS.unlabelled))
     for table, kind, rows in (
         (SENTINEL_VIEWS, SentinelViewRow, history.views),

@@ -188,12 +188,12 @@ def application(about: str, commands: Mapping[str, Command], families: Mapping[s
         parents[family].command(command.target, name=own_name, group=heading, sort_key=at, **style)
 
     def print_help(*command: str) -> None:
-        words = _present_name(command)
-        if words and words[0] not in (*app, "help"):
-            raise UnknownCommandError(unused_tokens=words, app=app)
+        tokens = _present_name(command)
+        if tokens and tokens[0] not in (*app, "help"):
+            raise UnknownCommandError(unused_tokens=tokens, app=app)
         from rich.console import Console
 
-        app.help_print(words, console=Console())
+        app.help_print(tokens, console=Console())
 
     def print_completion(shell: Literal["bash", "zsh", "fish"] | None = None) -> None:
         sys.stdout.write(app.generate_completion(shell=shell))
@@ -227,8 +227,8 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            app, words = _app(program), _present_name(arguments)
-            outcome = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+            app, tokens = _app(program), _present_name(arguments)
+            outcome = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("slotscope: interrupted\n")
@@ -247,8 +247,8 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
     return outcome if isinstance(outcome, int) else OK
 
 
-def read_options(kind: Callable[[], Asked], words: Sequence[str]) -> Asked:
-    """What the options *words* say, as a command line of the dataclass *kind* would; raises InputError."""
+def read_options(kind: Callable[[], Asked], tokens: Sequence[str]) -> Asked:
+    """What the options *tokens* say, as a command line of the dataclass *kind* would; raises InputError."""
     nothing = kind()
 
     def command(request: Any = nothing) -> None:
@@ -256,7 +256,7 @@ def read_options(kind: Callable[[], Asked], words: Sequence[str]) -> Asked:
 
     command.__annotations__["request"] = kind
     try:
-        _, bound, _ = _app(command).parse_args(list(words), exit_on_error=False, print_error=False)
+        _, bound, _ = _app(command).parse_args(list(tokens), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise InputError(describe(error).line.removesuffix(SEE_HELP)) from error
     return cast("Asked", bound.arguments.get("request", nothing))
@@ -276,14 +276,14 @@ def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = 
     sys.exit(code)
 
 
-def _present_name(words: Sequence[str]) -> list[str]:
-    """Return *words* with the present name of their command; a terminal shows it, a log keeps its lines."""
-    present = FORMER_COMMANDS.get(words[0]) if words else None
+def _present_name(tokens: Sequence[str]) -> list[str]:
+    """Return *tokens* with the present name of their command; a terminal shows it, a log keeps its lines."""
+    present = FORMER_COMMANDS.get(tokens[0]) if tokens else None
     if present is None:
-        return list(words)
+        return list(tokens)
     if sys.stderr.isatty():
-        sys.stderr.write(complaint(f"{words[0]} is now {present}") + "\n")
-    return [*present.split(), *words[1:]]
+        sys.stderr.write(complaint(f"{tokens[0]} is now {present}") + "\n")
+    return [*present.split(), *tokens[1:]]
 
 
 def _app(program: App | Callable[..., int | None]) -> App:

@@ -45,13 +45,13 @@ def _folders() -> list[Path]:
     import cluster_core
     from cluster_core.kernels.code_cache import CodeCache
 
-    found: set[str] = set()
-    for told in pkgutil.walk_packages(cluster_core.__path__, f"{cluster_core.__name__}."):
-        if told.name.endswith("__main__"):
+    folders: set[str] = set()
+    for info in pkgutil.walk_packages(cluster_core.__path__, f"{cluster_core.__name__}."):
+        if info.name.endswith("__main__"):
             continue
-        for value in vars(import_module(told.name)).values():
-            for one in value.values() if isinstance(value, dict) else (value,):
-                kept: Any = getattr(one, "_cache", None)
+        for value in vars(import_module(info.name)).values():
+            for function in value.values() if isinstance(value, dict) else (value,):
+                kept: Any = getattr(function, "_cache", None)
                 if isinstance(kept, CodeCache) and kept.digest:
-                    found.add(kept.cache_path)
-    return [Path(folder) for folder in sorted(found) if Path(folder).is_dir()]
+                    folders.add(kept.cache_path)
+    return [Path(folder) for folder in sorted(folders) if Path(folder).is_dir()]

@@ -68,7 +68,7 @@ class Failure(NamedTuple):
 
 def code_of_all(failures: Sequence[Failure | None], *, is_partial: bool) -> int:
     """The exit code of a job over several clusters: `PARTIAL` where some failed or are partial, that of all where all failed."""
-    codes = {one.code for one in failures if one is not None}
+    codes = {failure.code for failure in failures if failure is not None}
     if failures and None not in failures:
         return codes.pop() if len(codes) == 1 else UNEXPECTED
     return PARTIAL if codes or is_partial else OK

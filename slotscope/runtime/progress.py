@@ -58,8 +58,8 @@ def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
     start, began_at = time.monotonic(), time.time()
 
     def so_far(joint: str) -> str:
-        told = (how_far(), *(cause(began_at) for cause in _causes))
-        return "".join((what, *(f"{joint}{part}" for part in told if part)))
+        parts = (how_far(), *(cause(began_at) for cause in _causes))
+        return "".join((what, *(f"{joint}{part}" for part in parts if part)))
 
     if done.wait(PATIENCE_SECONDS):
         return

@@ -11,8 +11,8 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def caught_signals(told: Callable[[Callable[[], None]], None]) -> Iterator[None]:
-    """Call *told* for SIGINT and SIGTERM while the ``with`` block runs; what it is given restores their usual effect at once."""
+def caught_signals(subscribe: Callable[[Callable[[], None]], None]) -> Iterator[None]:
+    """Call *subscribe* for SIGINT and SIGTERM while the ``with`` block runs; what it is given restores their usual effect at once."""
     before = {number: signal.getsignal(number) for number in ENDING}
 
     def restore() -> None:
@@ -21,7 +21,7 @@ def caught_signals(told: Callable[[Callable[[], None]], None]) -> Iterator[None]
 
     try:
         for number in ENDING:
-            signal.signal(number, lambda *_: told(restore))
+            signal.signal(number, lambda *_: subscribe(restore))
         yield
     finally:
         restore()

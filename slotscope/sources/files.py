@@ -70,11 +70,11 @@ def expand(patterns: list[str], kind: Kind | None = None) -> list[InputFile]:
     Of a directory those that are of *kind*.  Raises DecodeError, with the pattern as source, for a missing file, a glob without match and a
     directory that cannot be read or holds none.
     """
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for pattern in list(map(stores.plain, patterns)):
         for file in _expand(pattern, kind):
-            found[file.path] = file
-    return [found[path] for path in sorted(found)]
+            files[file.path] = file
+    return [files[path] for path in sorted(files)]
 
 
 def _expand(pattern: str, kind: Kind | None) -> list[InputFile]:
@@ -141,8 +141,8 @@ def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
         prefix, files = uri.removesuffix(path), []
         for info in infos:
             if info.type == fs.FileType.Directory:
-                inside = [one for one in _listed(system, info.path) if one.type == fs.FileType.File]
-                found = [InputFile(f"{prefix}{one.path}", one.size) for one in inside]
+                inside = [child for child in _listed(system, info.path) if child.type == fs.FileType.File]
+                found = [InputFile(f"{prefix}{child.path}", child.size) for child in inside]
                 files += _of_kind(found, kind, f"{prefix}{info.path}")
             else:
                 files.append(InputFile(f"{prefix}{info.path}", info.size))
@@ -180,9 +180,9 @@ def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[fs.Fi
             return _matches(system, whole, rest)
         info = system.get_file_info(whole)
         return [] if info.type == fs.FileType.NotFound else [info]
-    found = [info for info in _listed(system, folder) if fnmatch.fnmatchcase(info.base_name, part)]
-    homes = [info.path for info in found if info.type == fs.FileType.Directory]
-    return [info for home in homes for info in _matches(system, home, rest)] if rest else found
+    infos = [info for info in _listed(system, folder) if fnmatch.fnmatchcase(info.base_name, part)]
+    homes = [info.path for info in infos if info.type == fs.FileType.Directory]
+    return [info for home in homes for info in _matches(system, home, rest)] if rest else infos
 
 
 def _of_kind(found: Iterable[InputFile], kind: Kind | None, folder: str) -> list[InputFile]:

@@ -76,29 +76,29 @@ class FittingJob(NamedTuple):
     words: tuple[str, ...]
 
 
-def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
-    """The commands that read *found* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
+def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
+    """The commands that read *recognised* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
-    owned = _files_of_logs(found)
-    for one in found:
-        if one.path not in owned:
-            by_kind.setdefault(one.kind, []).append(one.path)
+    owned = _files_of_logs(recognised)
+    for entry in recognised:
+        if entry.path not in owned:
+            by_kind.setdefault(entry.kind, []).append(entry.path)
     topology, passed_over = _newest_topology(by_kind.get(FileKind.TOPOLOGY, []))
     fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
     tables = Counter(recipe.job == KEY_TABLES for recipe in fitting)
     jobs = []
     used = {kind for recipe in fitting for kinds in recipe.options.values() for kind in kinds}
     for recipe in fitting:
-        words = [
+        arguments = [
             word
             for flag, kinds in recipe.options.items()
             if (paths := [path for kind in kinds for path in by_kind.get(kind, ())])
             for word in (flag, *paths)
         ]
         if recipe.job == KEY_TABLES:
-            words += [*recipe.more, *(["--topology", topology] if topology else [])]
+            arguments += [*recipe.more, *(["--topology", topology] if topology else [])]
         name = f"{snapshot}-{recipe.snapshot}" if tables[recipe.job == KEY_TABLES] > 1 else snapshot
-        jobs.append(FittingJob(recipe.job, (*words, "--snapshot", name, "--root", root)))
+        jobs.append(FittingJob(recipe.job, (*arguments, "--snapshot", name, "--root", root)))
     if topology and tables[True]:
         used.add(FileKind.TOPOLOGY)
     left = [
@@ -110,14 +110,14 @@ def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple
     return jobs, [*left, *(passed_over if tables[True] else [])]
 
 
-def _files_of_logs(found: Iterable[Recognised]) -> set[str]:
-    """Files that manifests among *found* name: they are read with these."""
+def _files_of_logs(recognised: Iterable[Recognised]) -> set[str]:
+    """Files that manifests among *recognised* name: they are read with these."""
     owned: set[str] = set()
-    for one in found:
-        if one.kind is FileKind.AOF_MANIFEST:
+    for entry in recognised:
+        if entry.kind is FileKind.AOF_MANIFEST:
             with suppress(DecodeError):
-                manifest = read_manifest(b"".join(read_pieces(one.path, MANIFEST_BYTES_MAX)), source=one.path)
-                home = one.path[: len(one.path) - len(one.path.rpartition("/")[2])]
+                manifest = read_manifest(b"".join(read_pieces(entry.path, MANIFEST_BYTES_MAX)), source=entry.path)
+                home = entry.path[: len(entry.path) - len(entry.path.rpartition("/")[2])]
                 owned |= {home + part.name for part in (*manifest.parts(), *manifest.history)}
     return owned
 

@@ -42,7 +42,7 @@ def requests_of(
 
     *parse* reads options as a command line does.  Raises InputError for a bad manifest, unknown options, and options in *shared*.
     """
-    found = []
+    requests = []
     for cluster, listed in read_manifest(manifest).items():
         where = f"{manifest}: {cluster}{table and '.'}{table}"
         options = listed.get(table, {}) if table else {name: listed[name] for name in listed if name != PLAN}
@@ -50,21 +50,21 @@ def requests_of(
             raise InputError(f"{where}: {name}: cannot be set per cluster")
         asked = _parsed(options, where, parse, {field.name for field in fields(request)})
         own = {name: getattr(asked, name) for name in options}
-        found.append(replace(request, **{"cluster": cluster, "manifest": None, **own}))
-    return found
+        requests.append(replace(request, **{"cluster": cluster, "manifest": None, **own}))
+    return requests
 
 
 def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], Asked], known: Collection[str]) -> Asked:
-    words = []
+    arguments = []
     for name, value in options.items():
         if name not in known:
             raise InputError(f"{where}: {name}: no such option (see --help-all)")
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, str | int | float):
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, str | int | float):
                 raise InputError(f"{where}: {name}: write a text, a number, true or false, or a list of texts")
-            words.append(f"--{name.replace('_', '-')}={str(one).lower() if isinstance(one, bool) else one}")
+            arguments.append(f"--{name.replace('_', '-')}={str(item).lower() if isinstance(item, bool) else item}")
     try:
-        return parse(words)
+        return parse(arguments)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -109,7 +109,7 @@ def _options(table: Options, home: str) -> Options:
 def _from(home: str, value: Any) -> Any:
     """The paths *value*, taken from *home* where they are relative."""
     if isinstance(value, list):
-        return [_from(home, one) for one in value]
+        return [_from(home, item) for item in value]
     if not home or not isinstance(value, str) or is_uri(value) or value.startswith("/"):
         return value
     return f"{home}/{value}"
@@ -119,12 +119,12 @@ def _find_clusters(landing: str) -> dict[str, Options]:
     """Return the inputs in *landing* by cluster."""
     clusters: dict[str, Options] = {}
     for option, patterns in FILES.items():
-        for cluster, path in _found(landing, *patterns):
+        for cluster, path in _files_by_cluster(landing, *patterns):
             named = path if option in NAMED else path.rpartition("/")[0]
             known = clusters.setdefault(cluster, {}).setdefault(option, [])
             if named not in known:
                 known.append(named)
-    described = dict(_found(landing, *TOPOLOGIES))
+    described = dict(_files_by_cluster(landing, *TOPOLOGIES))
     polled = _newest_polls(landing) if clusters.keys() - described.keys() else {}
     for cluster, options in clusters.items():
         topology = described.get(cluster) or polled.get(cluster)
@@ -136,14 +136,14 @@ def _find_clusters(landing: str) -> dict[str, Options]:
 def _newest_polls(landing: str) -> dict[str, str]:
     """The file of polls that ended last, by cluster."""
     newest: dict[str, tuple[int, str]] = {}
-    for cluster, path in _found(landing, POLLS):
+    for cluster, path in _files_by_cluster(landing, POLLS):
         place = read_path(path)
         if place is not None:
             newest[cluster] = max(newest.get(cluster, (0, "")), (place.file.to_ns or 0, path))
     return {cluster: path for cluster, (_, path) in newest.items()}
 
 
-def _found(landing: str, *patterns: str) -> Iterator[tuple[str, str]]:
+def _files_by_cluster(landing: str, *patterns: str) -> Iterator[tuple[str, str]]:
     """Files of *patterns*, each with its cluster."""
     start = len(landing if is_uri(landing) else os.path.abspath(landing)) + 1
     for home in HOMES:

@@ -24,9 +24,9 @@ def _test(names: re.Pattern[str], kinds: frozenset[FileKind], or_binary: bool) -
     def fits(path: str) -> bool:
         if names.search(path.rpartition("/")[2]):
             return True
-        found = recognise(path)
-        damaged = found.kind is FileKind.UNKNOWN and not found.about.startswith(("text", "JSON", "empty"))
-        return found.kind in kinds or (or_binary and damaged)
+        recognised = recognise(path)
+        damaged = recognised.kind is FileKind.UNKNOWN and not recognised.about.startswith(("text", "JSON", "empty"))
+        return recognised.kind in kinds or (or_binary and damaged)
 
     return fits
 

@@ -29,12 +29,12 @@ def newest_infos(paths: Sequence[str], names: Collection[str]) -> dict[str, dict
             if mark not in raw:  # few polls hold INFO
                 continue
             with suppress(DecodeError):
-                told = read_node_info(raw, line=line, source=path)
-                if told is None or not told.fields.keys() >= set(names):
+                info = read_node_info(raw, line=line, source=path)
+                if info is None or not info.fields.keys() >= set(names):
                     continue
-                if told.node not in newest or told.ts_ns > newest[told.node].ts_ns:
-                    newest[told.node] = told._replace(fields={name: told.fields[name] for name in names})
-    return {node: dict(told.fields) for node, told in newest.items()}
+                if info.node not in newest or info.ts_ns > newest[info.node].ts_ns:
+                    newest[info.node] = info._replace(fields={name: info.fields[name] for name in names})
+    return {node: dict(info.fields) for node, info in newest.items()}
 
 
 class PollFile:

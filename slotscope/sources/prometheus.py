@@ -62,7 +62,7 @@ def _whole(path: str) -> bytes:
 
 def check_range(words_from: str | None, words_to: str | None) -> tuple[int, int]:
     """The times --from and --to; raises InputError for what is no time, no range, or too long."""
-    times = [None if words is None else time_ns(words) for words in (words_from, words_to)]
+    times = [None if text is None else time_ns(text) for text in (words_from, words_to)]
     if times[0] is None or times[1] is None:
         raise InputError("--prometheus-url needs --from and --to, as 2026-11-23T02:00:00Z")
     if not 0 < times[1] - times[0] <= RANGE_NS_MAX:

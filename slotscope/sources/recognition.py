@@ -209,10 +209,10 @@ def _is_csv(file: Beginning) -> bool:
 def _is_key_lines(file: Beginning) -> bool:
     lines = [line for line in file.lines if line.strip()]
     quoted = [line for line in lines if line[:1] == b'"' and line.rstrip()[-1:] == b'"']
-    words = [line for line in lines if _WORD.fullmatch(line)]
+    keys = [line for line in lines if _WORD.fullmatch(line)]
     is_json = file.data.lstrip()[:1] in (b"{", b"[")
     return (
-        _is_text(file) and not is_json and bool(lines) and max(len(quoted), len(words)) >= KEY_LINES_SHARE * len(lines)
+        _is_text(file) and not is_json and bool(lines) and max(len(quoted), len(keys)) >= KEY_LINES_SHARE * len(lines)
     )
 
 
@@ -253,24 +253,24 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
 
     Raises DecodeError for what is missing.
     """
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for path in paths:
         inside = _walk(path) if not is_uri(path) and os.path.isdir(path) else [path]
         for file in expand(inside) if inside else ():
-            found[file.path] = file
-            if len(found) > FILES_MAX:
+            files[file.path] = file
+            if len(files) > FILES_MAX:
                 raise DecodeError(f"more than {FILES_MAX:,} files: name those that matter", offset=0, source=path)
-    return list(found.values())
+    return list(files.values())
 
 
 def _walk(folder: str) -> list[str]:
-    found: list[str] = []
+    paths: list[str] = []
     for home, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        found += [os.path.join(home, name) for name in sorted(names) if not name.startswith((".", "_"))]
-        if len(found) > FILES_MAX:
+        paths += [os.path.join(home, name) for name in sorted(names) if not name.startswith((".", "_"))]
+        if len(paths) > FILES_MAX:
             break
-    return [path for path in found if os.path.isfile(path)]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def recognise(path: str) -> Recognised:

@@ -67,8 +67,8 @@ class SentinelEvidence:
         """The id of the sentinel that *node* (id, ip:port or port) names; nothing if none or several do."""
         if _RUNID.fullmatch(node):
             return node
-        found = self.names.get(node) or self.names.get(node.rpartition(":")[2]) or set()
-        return next(iter(found)) if len(found) == 1 else ""
+        addresses = self.names.get(node) or self.names.get(node.rpartition(":")[2]) or set()
+        return next(iter(addresses)) if len(addresses) == 1 else ""
 
     def all(self) -> dict[str, list[Evidence]]:
         """Logs and polls together."""
@@ -90,41 +90,41 @@ class _SentinelLog:
 
 def read_evidence(files: SentinelFiles, bad: BadRecords) -> SentinelEvidence:
     """Read all files; raises DecodeError as *bad* says."""
-    found = SentinelEvidence()
+    evidence = SentinelEvidence()
     logs = [log for path in files.logs for log in _read_logs(path, files, bad)]
     polls = [(line.node, line.polled) for path in files.polls for line in _read_polls(path, bad)]
-    _learn_names(found, logs, [polled for _, polled in polls])
+    _learn_names(evidence, logs, [polled for _, polled in polls])
     for log in logs:
-        _add_log(found, log)
+        _add_log(evidence, log)
     for node, polled in polls:
-        runid = found.find(node)
+        runid = evidence.find(node)
         if not runid:
-            found.strangers.add(node)
+            evidence.strangers.add(node)
             continue
-        found.polled.setdefault(runid, []).append(polled)
-        found.answers += 1
-    return found
+        evidence.polled.setdefault(runid, []).append(polled)
+        evidence.answers += 1
+    return evidence
 
 
-def _add_log(found: SentinelEvidence, log: _SentinelLog) -> None:
-    runid = log.runid or found.find(log.port)
+def _add_log(evidence: SentinelEvidence, log: _SentinelLog) -> None:
+    runid = log.runid or evidence.find(log.port)
     if not log.items:
         return
     if not runid:
-        found.strangers.add(log.path)
+        evidence.strangers.add(log.path)
         return
-    found.logged.setdefault(runid, []).extend(log.items)
-    found.logged[runid].sort(key=lambda item: item.ts_ns)
-    found.lines += len(log.items)
+    evidence.logged.setdefault(runid, []).extend(log.items)
+    evidence.logged[runid].sort(key=lambda item: item.ts_ns)
+    evidence.lines += len(log.items)
 
 
-def _learn_names(found: SentinelEvidence, logs: Sequence[_SentinelLog], polls: Sequence[Polled]) -> None:
+def _learn_names(evidence: SentinelEvidence, logs: Sequence[_SentinelLog], polls: Sequence[Polled]) -> None:
     """Who is at which address or port, from everything that says it."""
 
     def learn(runid: str, ip: str, port: str) -> None:
         if _RUNID.fullmatch(runid):
             for name in (runid, f"{ip}:{port}", port):
-                found.names.setdefault(name, set()).add(runid)
+                evidence.names.setdefault(name, set()).add(runid)
 
     for polled in polls:
         for fields in polled.sentinels or ():
@@ -148,9 +148,9 @@ def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_Sentin
         if row.role != "X":
             continue
         log = logs.setdefault(row.source, _SentinelLog(path))
-        told = told_by_log(row.ts_ns, row.text)
-        if told is not None:
-            log.items.append(told)
+        event = told_by_log(row.ts_ns, row.text)
+        if event is not None:
+            log.items.append(event)
         elif (match := _ID_LINE.match(row.text)) is not None:
             log.runid = match[1]
             log.items.append(Started(row.ts_ns, versions.get(row.source, NO_VERSION)))
@@ -158,7 +158,7 @@ def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_Sentin
             log.port = match[1]
         elif (match := _VERSION_LINE.match(row.text)) is not None:
             versions[row.source] = (int(match[2]), int(match[3])) if match[1] == "Valkey" else (0, 0)
-    given = next((words.rpartition("=")[2] for words in files.log_node if is_named(words.rpartition("=")[0], path)), "")
+    given = next((pair.rpartition("=")[2] for pair in files.log_node if is_named(pair.rpartition("=")[0], path)), "")
     for log in logs.values():
         if _RUNID.fullmatch(given):
             log.runid = given

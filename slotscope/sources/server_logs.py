@@ -89,25 +89,25 @@ def zone_of(words: str) -> tzinfo:
 def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputFile]:
     """The files that *patterns* name; raises DecodeError for missing ones, InputError for FILE=NODE that names none."""
     files = expand(list(patterns), LOGS)
-    for words in given:
-        file, sign, node = words.rpartition("=")
+    for pair in given:
+        file, sign, node = pair.rpartition("=")
         if not sign or not any(kind.fullmatch(node) for kind in (NODE_ID, _ADDRESS, _PORT)):
-            raise InputError(f"{words}: write FILE=NODE, NODE an id, an ip:port or a port")
-        if not any(is_named(file, found.path) for found in files):
-            raise InputError(f"{words}: no such log among those given")
+            raise InputError(f"{pair}: write FILE=NODE, NODE an id, an ip:port or a port")
+        if not any(is_named(file, file_of_log.path) for file_of_log in files):
+            raise InputError(f"{pair}: no such log among those given")
     return files
 
 
 def pairs_of(given: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
     """The FILE=NODE pairs of *given* whose log is one of *paths*."""
     paths = list(paths)
-    return tuple(words for words in given if any(is_named(words.rpartition("=")[0], path) for path in paths))
+    return tuple(pair for pair in given if any(is_named(pair.rpartition("=")[0], path) for path in paths))
 
 
 def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:
     """Whose log *path* with the lines *rows* is; see the module for the order."""
-    for words in given:
-        file, _, node = words.rpartition("=")
+    for pair in given:
+        file, _, node = pair.rpartition("=")
         if is_named(file, path):
             return _given(node)
     node_id = next((row.subject for row in rows if row.kind == "identity"), "")

@@ -61,11 +61,11 @@ class Activity:
 
     def loads(self, metric: str) -> list[float]:
         """Return one load a slot; 0 for a slot without a figure."""
-        found = [0.0] * SLOT_COUNT
+        sums = [0.0] * SLOT_COUNT
         for figure in self.figures:
             if figure.metric == metric:
-                found[figure.slot] = figure.value
-        return found
+                sums[figure.slot] = figure.value
+        return sums
 
 
 def read_activity(
@@ -83,18 +83,20 @@ def read_activity(
 
     Raises DecodeError for missing files, and for bad input unless *permissive*; InputError for too few polls.
     """
-    found = Activity()
+    activity = Activity()
     readings: dict[tuple[str, int], list[Reading]] = {}
     for number, file in enumerate(expand(list(slot_stats)) if slot_stats else []):
-        for sample in _read_polls(file.path, found.bad if permissive else None):
+        for sample in _read_polls(file.path, activity.bad if permissive else None):
             if sample.node not in left_out:
                 reading = Reading(number if sample.ts_ns is None else sample.ts_ns, sample.node, sample.value)
                 readings.setdefault((sample.metric, sample.slot), []).append(reading)
-    found.figures = [figure for key, held in sorted(readings.items()) if (figure := _combined(key, sorted(held), how))]
-    found.figures += _operations(monitor, window_s, how, found.bad if permissive else None)
-    if {metric for metric, _ in readings} & COUNTERS and not set(found.metrics()) & COUNTERS:
+    activity.figures = [
+        figure for key, held in sorted(readings.items()) if (figure := _combined(key, sorted(held), how))
+    ]
+    activity.figures += _operations(monitor, window_s, how, activity.bad if permissive else None)
+    if {metric for metric, _ in readings} & COUNTERS and not set(activity.metrics()) & COUNTERS:
         raise InputError("one poll of SLOT-STATS has no rates: give two or more, taken some time apart")
-    return found
+    return activity
 
 
 def _combined(key: tuple[str, int], held: Sequence[Reading], how: str) -> SlotFigure | None:
@@ -146,9 +148,9 @@ def _operations(
         yield SlotFigure(OPS, slot, combine([counted[slot, window] / window_s for window in whole], how), len(whole), 0)
 
 
-def _slots_of(words: Sequence[bytes]) -> set[int]:
-    info = next((info for table in _tables() if (info := table.find(words)) is not None), None)
-    return set() if info is None else {key_slot(words[at]) for at in key_positions(words, info)}
+def _slots_of(arguments: Sequence[bytes]) -> set[int]:
+    info = next((info for table in _tables() if (info := table.find(arguments)) is not None), None)
+    return set() if info is None else {key_slot(arguments[at]) for at in key_positions(arguments, info)}
 
 
 @cache

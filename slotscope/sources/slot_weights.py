@@ -61,12 +61,12 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
 
 def _estimated_ops(root: str, snapshot_id: str) -> list[float]:
     """Accesses in 1,000 s by slot; empty where no dump of the snapshot holds counters."""
-    found = [0.0] * SLOT_COUNT
+    rates = [0.0] * SLOT_COUNT
     if not exists(root, KEY_USE):
         return []
     for row in read_rows(root, KEY_USE, where="ops_per_s is not null", snapshot_id=snapshot_id, scope="slot"):
-        found[int(row["scope_value"])] = round(row["ops_per_s"] * 1000)
-    return found if any(found) else []
+        rates[int(row["scope_value"])] = round(row["ops_per_s"] * 1000)
+    return rates if any(rates) else []
 
 
 def is_partial(head: Mapping[str, Any]) -> bool:
@@ -112,7 +112,7 @@ def _head(root: str, snapshot_id: str) -> dict[str, Any]:
 def read_loads(root: str, snapshot_id: str) -> dict[str, list[float]]:
     """Return the sums of one snapshot by slot; a resource that a row does not know is left out.  ``foreign`` counts keys on other nodes."""
     rows = read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)
-    found: dict[str, list[float]] = {name: [0] * SLOT_COUNT for name in RESOURCES}
+    loads: dict[str, list[float]] = {name: [0] * SLOT_COUNT for name in RESOURCES}
     unknown: set[str] = set()
     foreign = 0
     for row in rows:
@@ -121,10 +121,10 @@ def read_loads(root: str, snapshot_id: str) -> dict[str, list[float]]:
             continue
         for name in RESOURCES:
             if row[name] is not None:
-                found[name][row["slot"]] += row[name]
+                loads[name][row["slot"]] += row[name]
             elif row["keys"]:
                 unknown.add(name)
     return {
-        **{name: load for name, load in found.items() if name not in unknown and (name == "keys" or any(load))},
+        **{name: load for name, load in loads.items() if name not in unknown and (name == "keys" or any(load))},
         "foreign": [foreign],
     }

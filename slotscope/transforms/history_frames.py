@@ -50,8 +50,8 @@ def beliefs_of(rows: Rows) -> Rows:
 
 def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:
     """The parts and blobs of *rows*."""
-    found = rows.select(["part", "blob"])
-    table = found if isinstance(found, pa.Table) else found.toArrow()
+    blobs = rows.select(["part", "blob"])
+    table = blobs if isinstance(blobs, pa.Table) else blobs.toArrow()
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -100,7 +100,7 @@ def unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Recor
 
 def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
     """Observers whose logs and packets tell the same events at other times (a wrong clock or time zone)."""
-    ours, theirs = _told(logged), _told(events)
+    ours, theirs = _by_observer(logged), _by_observer(events)
     differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
     return [
         Caveat.warning(Code.LOG_CLOCK, f"{node}: {d.warning}", node)
@@ -109,7 +109,7 @@ def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
     ]
 
 
-def _told(events: Rows) -> dict[str, list[Told]]:
+def _by_observer(events: Rows) -> dict[str, list[Told]]:
     columns = ["observer", "ts_ns", "kind", "subject", "epoch"]
     if isinstance(events, pa.Table):
         kinds = pc.field("kind").isin([str(kind) for kind in PAIRED_KINDS])
@@ -119,6 +119,6 @@ def _told(events: Rows) -> dict[str, list[Told]]:
         rows = paired.limit(COMPARED_MAX).select(columns).toArrow()
     found: dict[str, list[Told]] = {}
     for row in rows.to_pylist():
-        told = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
-        found.setdefault(row["observer"], []).append(told)
+        event = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
+        found.setdefault(row["observer"], []).append(event)
     return found

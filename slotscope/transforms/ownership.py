@@ -122,9 +122,9 @@ def _end_of(last: Belief, held: str) -> Change:
 
 @lru_cache(maxsize=TEXTS_CACHED)
 def _slots_of(text: str) -> NDArray[np.uint16]:
-    found = np.array(list(SlotSet.parse(text)) if text else [], dtype=np.uint16)
-    found.setflags(write=False)  # it is the same to all who ask
-    return found
+    numbers = np.array(list(SlotSet.parse(text)) if text else [], dtype=np.uint16)
+    numbers.setflags(write=False)  # it is the same to all who ask
+    return numbers
 
 
 def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[np.uint16]:
@@ -133,8 +133,8 @@ def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[n
 
 def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Return the slots of all *parts*, each in ascending order."""
-    found: NDArray[np.int64] = (parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))).astype(np.int64)
-    return found
+    union: NDArray[np.int64] = (parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))).astype(np.int64)
+    return union
 
 
 class _Books:

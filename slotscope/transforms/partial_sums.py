@@ -52,8 +52,8 @@ class PartialSums:
         """What *step* leaves of the rows of *kinds*; those with the same *by* are in one piece."""
         if isinstance(self.rows, pa.Table):
             return step(_of_kinds(self.rows, kinds).drop_columns(["facts"]))
-        found = self.rows.where(F.col("kind").isin(*kinds)).drop("facts").repartition(self.pieces, by)
-        return stepped(found, step, _NARROW).toArrow()
+        rows = self.rows.where(F.col("kind").isin(*kinds)).drop("facts").repartition(self.pieces, by)
+        return stepped(rows, step, _NARROW).toArrow()
 
     def frame(self, spark: SparkSession, nodes: Mapping[str, str | None] | None, *kinds: int) -> DataFrame:
         """The rows of *kinds* with their ``node_id`` (`with_node`)."""
@@ -122,19 +122,19 @@ def _read(partial: DataFrame, few: bool, pieces: int) -> PartialSums:
     kept = partial.persist(StorageLevel.MEMORY_AND_DISK)
     with ExitStack() as failed:
         failed.callback(kept.unpersist)
-        told = kept.where(F.col("kind") == UNIT).toArrow()
+        facts = kept.where(F.col("kind") == UNIT).toArrow()
         failed.pop_all()
-    return PartialSums(kept, told, pieces)
+    return PartialSums(kept, facts, pieces)
 
 
-def facts_of(told: pa.Table) -> list[UnitFacts]:
+def facts_of(facts: pa.Table) -> list[UnitFacts]:
     """Return the facts in rows of kind `UNIT`."""
     return [
         UnitFacts(
             source=row["source"], kind=row["text"], keys=row["keys"], file_bytes=row["serialized_bytes"],
             **row["facts"] | {"aux": dict(row["facts"]["aux"])},
         )
-        for row in told.select(["source", "text", "keys", "serialized_bytes", "facts"]).to_pylist()
+        for row in facts.select(["source", "text", "keys", "serialized_bytes", "facts"]).to_pylist()
     ]  # fmt: skip
 
 
@@ -142,16 +142,18 @@ def with_node(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Tabl
     """Add ``node_id``: the node of the file (*nodes* by source), else the owner of the slot; null without *nodes*."""
     node = pa.nulls(len(rows), pa.string())
     if nodes is not None:
-        whose = pa.array([*nodes.values(), None], pa.string())
+        node_ids = pa.array([*nodes.values(), None], pa.string())
         places = pc.index_in(rows["source"], value_set=pa.array(list(nodes), pa.string()))
-        node = pc.coalesce(pc.take(whose, pc.fill_null(places, len(nodes))), rows["owner_id"])
+        node = pc.coalesce(pc.take(node_ids, pc.fill_null(places, len(nodes))), rows["owner_id"])
     return rows.append_column("node_id", node)
 
 
 def sums(rows: pa.Table, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
     """The sums of *figures* of rows that have the same *by*: null where all are."""
-    found = rows.group_by(list(by)).aggregate([(name, "sum") for name in figures])
-    return found.rename_columns([name.removesuffix("_sum") if name not in by else name for name in found.column_names])
+    grouped = rows.group_by(list(by)).aggregate([(name, "sum") for name in figures])
+    return grouped.rename_columns(
+        [name.removesuffix("_sum") if name not in by else name for name in grouped.column_names]
+    )
 
 
 def replaced(rows: pa.Table, **columns: pa.Array) -> pa.Table:
@@ -193,8 +195,8 @@ def changes(rows: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
     differs = np.zeros(len(rows), bool)
     differs[:1] = True
     for name in columns:
-        told = codes(rows[name])
-        differs[1:] |= told[1:] != told[:-1]
+        numbers = codes(rows[name])
+        differs[1:] |= numbers[1:] != numbers[:-1]
     return differs
 
 

@@ -52,11 +52,11 @@ RATE_BOUNDS = "rate_bounds"
 
 def keys_by_owner(partial: PartialSums) -> list[Foreign]:
     """Keys of each file by the owner of their slots; of a log that is not replayed, the writes."""
-    found = _owned_keys(partial.of(interim.OWNER, interim.LOG_SLOT, step=_owned_keys, by="source")).to_pylist()
-    replayed = {row["source"] for row in found if row["kind"] == OWNER}
+    owned = _owned_keys(partial.of(interim.OWNER, interim.LOG_SLOT, step=_owned_keys, by="source")).to_pylist()
+    replayed = {row["source"] for row in owned if row["kind"] == OWNER}
     return [
         Foreign(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
-        for row in found
+        for row in owned
         if row["kind"] == OWNER or row["source"] not in replayed
     ]
 
@@ -89,9 +89,11 @@ class SnapshotTables:
         """The largest keys of the cluster and of each node, slot and type."""
         nodes, top, top_per_slot = self.nodes, self.top, self.top_per_slot
         kinds = (interim.TOP_TYPE, interim.TOP_OWNER, interim.TOP_SLOT)
-        found = self.partial.of(*kinds, step=lambda rows: _largest(scoped(rows, nodes), top, top_per_slot), by="slot")
-        found = _largest(found, top, top_per_slot)
-        return replaced(found, db=pc.fill_null(found["db"], 0)).rename_columns({"name": "key", "name_text": "key_text"})
+        largest = self.partial.of(*kinds, step=lambda rows: _largest(scoped(rows, nodes), top, top_per_slot), by="slot")
+        largest = _largest(largest, top, top_per_slot)
+        return replaced(largest, db=pc.fill_null(largest["db"], 0)).rename_columns(
+            {"name": "key", "name_text": "key_text"}
+        )
 
     def hash_tags(self) -> pa.Table:
         """The heaviest tags by keys, and by memory or bytes."""
@@ -105,8 +107,8 @@ class SnapshotTables:
     def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
         """The *heaviest* groups of *kind*, reduced per piece, then over all pieces."""
         missed, known, count = missed_of(self.partial.told, kind), self.known, self.groups
-        found = self.partial.of(kind, step=lambda rows: heaviest(groups(rows, missed, known), count), by="name")
-        return heaviest(found, count)
+        tallies = self.partial.of(kind, step=lambda rows: heaviest(groups(rows, missed, known), count), by="name")
+        return heaviest(tallies, count)
 
     def key_use(self, prefixes: pa.Table) -> pa.Table:
         """How keys are used, of the cluster, each node, each slot and the heaviest *prefixes*."""
@@ -133,8 +135,8 @@ class SnapshotTables:
 
     def _by_kind(self, kind: int, by: Sequence[str], figures: Sequence[str]) -> pa.Table:
         nodes = self.nodes
-        found = self.partial.of(kind, step=lambda rows: sums(with_node(rows, nodes), _KIND, _FIGURES), by="number")
-        return sums(found, by, figures)
+        summed = self.partial.of(kind, step=lambda rows: sums(with_node(rows, nodes), _KIND, _FIGURES), by="number")
+        return sums(summed, by, figures)
 
 
 def key_prefixes(top: pa.Table) -> pa.Table:
@@ -184,10 +186,10 @@ def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str
         pc.fill_null(pc.equal(slots["owner_id"], slots["node_id"]), False),
         pc.and_(pc.is_null(slots["owner_id"]), pc.is_null(slots["node_id"])),
     )
-    found = sums(slots.append_column("slots", pc.cast(owns, LONG)), ("node_id",), ("slots", *LOADS)).to_pylist()
+    loads = sums(slots.append_column("slots", pc.cast(owns, LONG)), ("node_id",), ("slots", *LOADS)).to_pylist()
     idle = {"slots": 0, **dict.fromkeys(LOADS), "keys": 0}
-    held = {row["node_id"] for row in found}
-    rows = [*found, *({"node_id": node, **idle} for node in addresses if node not in held)]
+    held = {row["node_id"] for row in loads}
+    rows = [*loads, *({"node_id": node, **idle} for node in addresses if node not in held)]
     masters = max(sum(row["node_id"] is not None for row in rows), 1)
     keys, sizes = (_shares([row[load] for row in rows]) for load in ("keys", "serialized_bytes"))
     for row, of_keys, of_bytes in zip(rows, keys, sizes, strict=True):
@@ -241,9 +243,9 @@ def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
+def _largest(candidates: pa.Table, top: int, top_per_slot: int) -> pa.Table:
     """The *top* keys of each scope, *top_per_slot* of a slot, each once, by memory where it is known, else by bytes; of equals, the first in file order."""
-    rows = found.drop_columns([name for name in ("rank",) if name in found.column_names])
+    rows = candidates.drop_columns([name for name in ("rank",) if name in candidates.column_names])
     rows = rows.append_column("place", pc.fill_null(rows["offset"], -1))
     rows = rows.append_column("database", pc.fill_null(rows["db"], -1))
     names = ((name, "ascending") for name in _ORDER)
@@ -255,13 +257,13 @@ def _largest(found: pa.Table, top: int, top_per_slot: int) -> pa.Table:
     return rows.append_column("rank", pa.array(rank, pa.int32())).filter(pa.array(rank <= listed))
 
 
-def missed_of(told: pa.Table, kind: int) -> pa.Table:
+def missed_of(facts: pa.Table, kind: int) -> pa.Table:
     """Upper bounds of the undercount per task for groups of *kind*, from rows of kind `UNIT`: ``part, keys, bytes, memory``."""
     noun = "tag" if kind == TAG else "prefix"
     bounds = {
-        what: pc.fill_null(pc.struct_field(told["facts"], f"missed_{noun}_{what}"), 0) for what in _ERRORS.values()
+        what: pc.fill_null(pc.struct_field(facts["facts"], f"missed_{noun}_{what}"), 0) for what in _ERRORS.values()
     }
-    return pa.table({"part": _parts(told), **bounds})
+    return pa.table({"part": _parts(facts), **bounds})
 
 
 def _parts(rows: pa.Table) -> pa.ChunkedArray:
@@ -279,27 +281,27 @@ def groups(rows: pa.Table, missed: pa.Table, known: Container[str]) -> pa.Table:
         own = pc.fill_null(missed[what].take(listed), 0)
         rows = replaced(rows, **{error: pc.subtract(rows[error], own)})
     figures = ("keys", *_SIZES, "expires", *_ERRORS, *USES)
-    found = sums(with_amounts(rows), ("name", "name_text", "slot", "owner_id", "number"), figures)
-    found = found.rename_columns({"number": "depth"})
-    bounds = {error: pc.add(found[error], pc.sum(missed[what]).as_py() or 0) for error, what in _ERRORS.items()}
-    nothing = constant(None, len(found), pa.int64())
-    return replaced(found, **bounds, **{name: nothing for name in _SIZES if name not in known})
+    summed = sums(with_amounts(rows), ("name", "name_text", "slot", "owner_id", "number"), figures)
+    summed = summed.rename_columns({"number": "depth"})
+    bounds = {error: pc.add(summed[error], pc.sum(missed[what]).as_py() or 0) for error, what in _ERRORS.items()}
+    nothing = constant(None, len(summed), pa.int64())
+    return replaced(summed, **bounds, **{name: nothing for name in _SIZES if name not in known})
 
 
-def heaviest_tags(found: pa.Table, count: int) -> pa.Table:
+def heaviest_tags(tags: pa.Table, count: int) -> pa.Table:
     """The *count* heaviest of all `groups` by keys and the *count* heaviest by memory, or bytes, with their ranks."""
-    by_keys = np.asarray(pc.sort_indices(found, sort_keys=list(_BY_KEYS)))[:count]
-    by_bytes = np.asarray(pc.sort_indices(found, sort_keys=list(_BY_BYTES)))[:count]
-    top = found.take(pa.array(np.unique(np.concatenate([by_keys, by_bytes]))))
+    by_keys = np.asarray(pc.sort_indices(tags, sort_keys=list(_BY_KEYS)))[:count]
+    by_bytes = np.asarray(pc.sort_indices(tags, sort_keys=list(_BY_BYTES)))[:count]
+    top = tags.take(pa.array(np.unique(np.concatenate([by_keys, by_bytes]))))
     for name, order in (("rank_keys", _BY_KEYS), ("rank_bytes", _BY_BYTES)):
         top = sorted_by(top.drop_columns([name]) if name in top.column_names else top, *order)
         top = top.append_column(name, pa.array(range(1, len(top) + 1), pa.int32()))
     return top
 
 
-def heaviest_prefixes(found: pa.Table, count: int) -> pa.Table:
+def heaviest_prefixes(prefixes: pa.Table, count: int) -> pa.Table:
     """The *count* heaviest `groups` of each depth; a prefix of one key only is no roll-up and is left out, but at the top."""
-    several = found.filter(pc.or_(pc.greater(found["keys"], 1), pc.equal(found["depth"], 1)))
+    several = prefixes.filter(pc.or_(pc.greater(prefixes["keys"], 1), pc.equal(prefixes["depth"], 1)))
     several = several.drop_columns([name for name in ("rank_bytes",) if name in several.column_names])
     ranked = sorted_by(several, ("depth", "ascending"), *_BY_BYTES)
     ranked = ranked.append_column("rank_bytes", pa.array(ranks(ranked, ("depth",)), pa.int32()))
@@ -320,31 +322,31 @@ def key_use(slots: pa.Table, prefixes: pa.Table, known: Container[str]) -> pa.Ta
     scopes = [("cluster", everything), ("node", slots["node_id"])]
     if "idle" in known or "counters" in known:
         scopes.append(("slot", pc.cast(slots["slot"], pa.string())))
-    found = []
+    parts = []
     for scope, values in scopes:
         by_value = sums(slots.append_column("value", values), ("value",), _IN_SLOTS)
         is_there = pc.greater(by_value["keys"], 0 if scope == "cluster" else -1)  # a cluster without keys has no row
         named = by_value.filter(pc.and_(pc.is_valid(by_value["value"]), is_there))
-        found.append(_uses(scope, pc.cast(named["value"], pa.binary()), named["value"], named, known))
-    found.append(_uses("prefix", prefixes["name"], prefixes["name_text"], prefixes, known))
-    return pa.concat_tables(found)
+        parts.append(_uses(scope, pc.cast(named["value"], pa.binary()), named["value"], named, known))
+    parts.append(_uses("prefix", prefixes["name"], prefixes["name_text"], prefixes, known))
+    return pa.concat_tables(parts)
 
 
-def _uses(scope: str, value: pa.Array, words: pa.Array, rows: pa.Table, known: Container[str]) -> pa.Table:
+def _uses(scope: str, value: pa.Array, value_text: pa.Array, rows: pa.Table, known: Container[str]) -> pa.Table:
     """The columns of ``gold/key_use``."""
     sizes = rows["serialized_bytes"]
-    said = {
+    columns = {
         **dict.fromkeys(USES[: len(UNTOUCHED_S)], "idle"),
         **dict.fromkeys(USES[len(UNTOUCHED_S) : -2], "expires"),
         USES[-2]: "counters",
         USES[-1]: RATE_BOUNDS,
     }
     unknown = constant(None, len(rows), pa.int64())
-    amounts = {name: rows[name] if said[name] in known else unknown for name in USES}
+    amounts = {name: rows[name] if columns[name] in known else unknown for name in USES}
     per_s = [pc.divide(pc.cast(amounts.pop(name), pa.float64()), float(PER_S)) for name in USES[-2:]]
     return pa.table(
         {
-            "scope": constant(scope, len(rows), pa.string()), "scope_value": value, "scope_value_text": words, "keys": rows["keys"],
+            "scope": constant(scope, len(rows), pa.string()), "scope_value": value, "scope_value_text": value_text, "keys": rows["keys"],
             "weight_bytes": pc.coalesce(rows["memory_bytes"], sizes) if "memory_bytes" in known else sizes,
             "expires": pc.fill_null(rows["expires"], 0) if "expires" in known else unknown,
             **amounts, "ops_per_s": per_s[0], "ops_per_s_error": per_s[1],

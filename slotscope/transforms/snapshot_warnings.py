@@ -131,7 +131,7 @@ def find_unattributed(attributions: Mapping[str, Attribution], topology: Topolog
     """Dumps that could not be given to a node of the topology."""
     if topology is None:
         return []
-    unknown = sorted(source for source, found in attributions.items() if found.node_id is None)
+    unknown = sorted(source for source, attribution in attributions.items() if attribution.node_id is None)
     if not unknown:
         return []
     names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
@@ -205,7 +205,7 @@ def find_cuts(units: Sequence[UnitFacts]) -> list[Caveat]:
 
 def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Commands that are not modelled, and keys that they leave uncertain."""
-    found = []
+    caveats = []
     for unit in units:
         if unit.not_modelled:
             keys = unit.uncertain_keys or 0
@@ -213,13 +213,13 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
                 f"{printable(unit.source)}: commands with unknown effect: {printable(unit.not_modelled)}; "
                 f"{keys:,} key{'' if keys == 1 else 's'} uncertain, not counted, listed in gold/uncertain_keys"
             )
-            found.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))
+            caveats.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))
         if unit.replayed_to is not None:
             text = (
                 f"{printable(unit.source)}: keys are those at {printable(unit.replayed_to)}, where the log is damaged"
             )
-            found.append(Caveat.error(Code.LOG_DAMAGED, text))
-    return found
+            caveats.append(Caveat.error(Code.LOG_DAMAGED, text))
+    return caveats
 
 
 def find_unread(units: Sequence[UnitFacts]) -> Unread:
@@ -227,7 +227,9 @@ def find_unread(units: Sequence[UnitFacts]) -> Unread:
     pieces: dict[str, list[UnitFacts]] = {}
     for unit in units:
         pieces.setdefault(unit.source, []).append(unit)
-    files = tuple(_file(mine) for _, mine in sorted(pieces.items()) if any(one.bad_records is not None for one in mine))
+    files = tuple(
+        _file(mine) for _, mine in sorted(pieces.items()) if any(piece.bad_records is not None for piece in mine)
+    )
     return Unread(files, sum(map(_size, pieces.values())), sum(unit.keys for unit in units))
 
 
@@ -263,12 +265,12 @@ def _file(pieces: Sequence[UnitFacts]) -> FileUnread:
     records = [unit.records for unit in pieces]
     if first.kind == "rdb":  # the first range of a dump announces the keys of all
         known = [count for count in records if count is not None]
-        told = sum(known) if known else None
+        declared = sum(known) if known else None
         hollow = sum(unit.hollow_keys or 0 for unit in pieces)
-        missing = None if told is None else max(told - keys - hollow, 0)
+        missing = None if declared is None else max(declared - keys - hollow, 0)
     else:
         bad = [unit for unit in pieces if unit.bad_records is not None]
-        told = _total(
+        declared = _total(
             [unit.keys if unit.records is None and unit.bad_records is None else unit.records for unit in pieces]
         )
         missing = _total([unit.unread_records for unit in bad])
@@ -277,7 +279,7 @@ def _file(pieces: Sequence[UnitFacts]) -> FileUnread:
         first.kind,
         _size(pieces) or None,
         _unread_bytes(pieces),
-        told,
+        declared,
         missing,
         any(unit.ends_early for unit in pieces),
         sum(unit.bad_records or 0 for unit in pieces),

@@ -108,5 +108,5 @@ def test_each_cluster_gets_its_plan_in_one_application(tmp_path, capsys):
     assert rows["warm"]["moved_slots"] > 0
     assert rows["warm"]["after"] <= rows["warm"]["limit"] < rows["warm"]["before"]
     assert (rows["calm"]["moved_slots"], rows["calm"]["page"]) == (0, None)
-    assert rows["lost"]["failure"]["line"].endswith("slotscope tables snapshots lists what is there")
+    assert rows["lost"]["failure"]["line"].endswith("slotscope tables snapshots lists them")
     assert f"plan-{rows['warm']['plan_id']}.html" in page

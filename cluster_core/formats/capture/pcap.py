@@ -97,14 +97,14 @@ class CaptureReader:
             self._skipped += len(data)
             return []
         self._buffer += data
-        found: list[Packet | CaptureProblem] = []
-        at = self._read(found)
+        items: list[Packet | CaptureProblem] = []
+        at = self._read(items)
         self.offset += at
         del self._buffer[:at]
         if self._stopped is not None:
             self._skipped = len(self._buffer)
             self._buffer.clear()
-        return found
+        return items
 
     def finish(self) -> list[CaptureProblem]:
         """End the file and return problems at its end, or of the whole file."""
@@ -120,8 +120,8 @@ class CaptureReader:
         """Stop reading at byte *at* of the buffer."""
         self._stopped = CaptureProblem(self.offset + at, reason)
 
-    def _read(self, found: list[Packet | CaptureProblem]) -> int:
-        """Append complete records of the buffer to *found*; return the bytes consumed."""
+    def _read(self, items: list[Packet | CaptureProblem]) -> int:
+        """Append complete records of the buffer to *items*; return the bytes consumed."""
         start = bytes(self._buffer[:4])
         if not self._unit and len(start) == len(MAGIC):
             self._unit = "block" if start == MAGIC else "file header"
@@ -129,15 +129,15 @@ class CaptureReader:
                 self._stop(0, not_a_capture(start))
         if not self._unit or self._stopped is not None:
             return 0
-        return self._read_blocks(found) if self._unit == "block" else self._read_pcap(found)
+        return self._read_blocks(items) if self._unit == "block" else self._read_pcap(items)
 
-    def _read_pcap(self, found: list[Packet | CaptureProblem]) -> int:
+    def _read_pcap(self, items: list[Packet | CaptureProblem]) -> int:
         at = 0
         if self._link_type < 0:
             if len(self._buffer) < FILE_HEADER_BYTES:
                 return 0
             at = self._read_file_header()
-        return at if self._stopped is not None else self._read_records(at, found)
+        return at if self._stopped is not None else self._read_records(at, items)
 
     def _read_file_header(self) -> int:
         order, self._fraction_ns = MAGICS[bytes(self._buffer[:4])]
@@ -150,7 +150,7 @@ class CaptureReader:
         self._unit = "packet"
         return FILE_HEADER_BYTES
 
-    def _read_records(self, at: int, found: list[Packet | CaptureProblem]) -> int:
+    def _read_records(self, at: int, items: list[Packet | CaptureProblem]) -> int:
         size = len(self._buffer)
         while size - at >= RECORD_HEADER_BYTES:
             seconds, fraction, captured, length = self._record.unpack_from(self._buffer, at)
@@ -162,17 +162,17 @@ class CaptureReader:
                 break
             data = bytes(memoryview(self._buffer)[at + RECORD_HEADER_BYTES : end])
             ts_ns = seconds * 1_000_000_000 + fraction * self._fraction_ns
-            found.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
+            items.append(Packet(ts_ns, self._link_type, data, max(length, captured), self.offset + at))
             at = end
         return at
 
-    def _read_blocks(self, found: list[Packet | CaptureProblem]) -> int:
+    def _read_blocks(self, items: list[Packet | CaptureProblem]) -> int:
         at = 0
         while self._stopped is None and len(self._buffer) - at >= BLOCK_BYTES_MIN:
             length = self._block_bytes(at)
             if self._stopped is not None or length > len(self._buffer) - at:
                 break
-            self._read_block(bytes(memoryview(self._buffer)[at : at + length]), self.offset + at, found)
+            self._read_block(bytes(memoryview(self._buffer)[at : at + length]), self.offset + at, items)
             at += length
         return at
 
@@ -189,19 +189,19 @@ class CaptureReader:
             self._stop(at, f"block claims {length} bytes")
         return int(length)
 
-    def _read_block(self, block: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+    def _read_block(self, block: bytes, offset: int, items: list[Packet | CaptureProblem]) -> None:
         (kind,) = struct.unpack_from(self._order + "I", block)
         body = block[8:-4]
         if kind == SECTION:
             self._interfaces = []
         elif kind == INTERFACE:
-            self._read_interface(body, offset, found)
+            self._read_interface(body, offset, items)
         elif kind == ENHANCED_PACKET:
-            self._read_packet(body, offset, found)
+            self._read_packet(body, offset, items)
         elif kind in (OBSOLETE_PACKET, SIMPLE_PACKET):
-            found.append(CaptureProblem(offset, f"packet block of the unsupported type {kind}", len(body)))
+            items.append(CaptureProblem(offset, f"packet block of the unsupported type {kind}", len(body)))
 
-    def _read_interface(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+    def _read_interface(self, body: bytes, offset: int, items: list[Packet | CaptureProblem]) -> None:
         if len(body) < 8 or len(self._interfaces) >= INTERFACES_MAX:
             self._stop(offset - self.offset, "interface block cannot be read")
             return
@@ -220,23 +220,23 @@ class CaptureReader:
             at += 4 + length + (-length % 4)
         self._interfaces.append(Interface(link_type, ticks, offset_s))
 
-    def _read_packet(self, body: bytes, offset: int, found: list[Packet | CaptureProblem]) -> None:
+    def _read_packet(self, body: bytes, offset: int, items: list[Packet | CaptureProblem]) -> None:
         form = struct.Struct(self._order + "IIIII")
         if len(body) < form.size:
-            found.append(CaptureProblem(offset, "packet block is too short", len(body)))
+            items.append(CaptureProblem(offset, "packet block is too short", len(body)))
             return
         index, high, low, captured, length = form.unpack_from(body)
         if index >= len(self._interfaces) or captured > len(body) - form.size:
             reason = f"packet block of interface {index} with {captured} captured bytes contradicts its section"
-            found.append(CaptureProblem(offset, reason, len(body)))
+            items.append(CaptureProblem(offset, reason, len(body)))
             return
         interface = self._interfaces[index]
         ts_ns = ((high << 32) | low) * _SECOND_NS // interface.ticks_per_second + interface.offset_s * _SECOND_NS
         if not 0 <= ts_ns < 1 << 63:
-            found.append(CaptureProblem(offset, "packet block with an impossible time", len(body)))
+            items.append(CaptureProblem(offset, "packet block with an impossible time", len(body)))
             return
         data = body[form.size : form.size + captured]
-        found.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
+        items.append(Packet(ts_ns, interface.link_type, data, max(length, captured), offset))
 
 
 def not_a_capture(start: bytes) -> str:

@@ -159,8 +159,8 @@ class PongAges:
         if len(self._connections) > CONNECTIONS_MAX:
             self._connections.clear()
             self._known.ends[:] = NOBODY
-        found, which = np.unique(connections, return_inverse=True)
-        rows = [self._connections.setdefault(one, len(self._connections)) for one in found.tolist()]
+        numbers, which = np.unique(connections, return_inverse=True)
+        rows = [self._connections.setdefault(number, len(self._connections)) for number in numbers.tolist()]
         ends = self._known.ends
         if len(self._connections) > len(ends):
             more = 2 * len(self._connections) - len(ends)

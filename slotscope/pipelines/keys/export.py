@@ -218,24 +218,24 @@ def _manifest(
     request: ExportOptions, units: Sequence[RdbUnit], facts: Sequence[PartFacts], names: Sequence[str]
 ) -> dict[str, Any]:
     left_out: Counter[str] = Counter()
-    for one in facts:
-        left_out.update(one.left_out)
+    for part in facts:
+        left_out.update(part.left_out)
     return {
         "out": request.out,
         "to": request.to,
-        "keys": sum(one.keys for one in facts),
-        "seen": sum(one.seen for one in facts),
-        "bytes": sum(one.bytes for one in facts),
-        "not_text": sum(one.not_text for one in facts),
-        "hollow": sum(one.hollow for one in facts),
-        "functions": sum(one.functions for one in facts),
-        "libraries": sum(one.libraries for one in facts),
-        "recorded": {"idle": any(one.idle_known for one in facts), "freq": any(one.freq_known for one in facts)},
+        "keys": sum(part.keys for part in facts),
+        "seen": sum(part.seen for part in facts),
+        "bytes": sum(part.bytes for part in facts),
+        "not_text": sum(part.not_text for part in facts),
+        "hollow": sum(part.hollow for part in facts),
+        "functions": sum(part.functions for part in facts),
+        "libraries": sum(part.libraries for part in facts),
+        "recorded": {"idle": any(part.idle_known for part in facts), "freq": any(part.freq_known for part in facts)},
         "left_out": dict(sorted(left_out.items())),
-        "damaged": [{"source": unit.path, **one.bad} for unit, one in zip(units, facts, strict=True) if one.bad],
+        "damaged": [{"source": unit.path, **part.bad} for unit, part in zip(units, facts, strict=True) if part.bad],
         "parts": [
-            {"file": name, "source": unit.path, "keys": one.keys, "bytes": one.bytes}
-            for name, unit, one in zip(names, units, facts, strict=bool(names))
+            {"file": name, "source": unit.path, "keys": part.keys, "bytes": part.bytes}
+            for name, unit, part in zip(names, units, facts, strict=bool(names))
         ],
     }
 

@@ -59,8 +59,8 @@ def requests_of(request: KeyOptions, parse: Callable[[Sequence[str]], KeyOptions
             raise InputError(f"--{name.replace('_', '-')}: set it per cluster, in the manifest")
     asked = fleet_manifest.requests_of(replace(request, snapshot=None), manifest, parse, OF_ALL)
     if request.snapshot:
-        asked = [replace(one, snapshot=one.snapshot or f"{request.snapshot}-{one.cluster}") for one in asked]
-    named = [one.snapshot for one in asked if one.snapshot is not None]
+        asked = [replace(entry, snapshot=entry.snapshot or f"{request.snapshot}-{entry.cluster}") for entry in asked]
+    named = [entry.snapshot for entry in asked if entry.snapshot is not None]
     if len(set(named)) < len(named):
         raise InputError(f"{manifest}: two clusters write one snapshot: give each a name of its own")
     return asked
@@ -75,14 +75,14 @@ def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Itera
         try:
             for ended in as_completed(pending):
                 done += 1
-                yield _told(pending[ended], ended)
+                yield _outcome(pending[ended], ended)
         finally:
             if done < len(requests):  # interrupted
                 spark.interruptAll()
             pool.shutdown(cancel_futures=True)
 
 
-def _told(request: KeyOptions, ended: Future[str]) -> Counted:
+def _outcome(request: KeyOptions, ended: Future[str]) -> Counted:
     """Return the outcome of one cluster; pages are written one by one, since they share the list of pages."""
     cluster = str(request.cluster)
     error = ended.exception()
@@ -94,7 +94,9 @@ def _told(request: KeyOptions, ended: Future[str]) -> Counted:
     except (ClusterCoreError, InputError, TryAgainError, OSError) as trouble:
         return Counted(cluster, ended.result(), failure=describe(trouble))
     state = "partial" if report.bad_records else "finished"
-    return Counted(cluster, report.snapshot_id, state, report.keys, sum(one.file_bytes for one in report.sources), page)
+    return Counted(
+        cluster, report.snapshot_id, state, report.keys, sum(source.file_bytes for source in report.sources), page
+    )
 
 
 def _count(spark: SparkSession, request: KeyOptions) -> str:
@@ -109,4 +111,6 @@ def _count(spark: SparkSession, request: KeyOptions) -> str:
 
 def exit_code(clusters: Sequence[Counted]) -> int:
     """The exit code of a job over *clusters*."""
-    return code_of_all([one.failure for one in clusters], is_partial=any(one.state == "partial" for one in clusters))
+    return code_of_all(
+        [outcome.failure for outcome in clusters], is_partial=any(outcome.state == "partial" for outcome in clusters)
+    )

@@ -78,13 +78,13 @@ class KeySnapshot:
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options)
         bad = partial.of(BAD, step=snapshot_tables.first_bad, by="source").to_pylist() if request.permissive else []
-        found = cls(
+        snapshot = cls(
             request=request, topology=topology, inputs=inputs, options=options, partial=partial,
             units=units, bad_count=sum(row["count"] for row in bad),
             bad=[(row["source"], row["offset"], row["text"]) for row in bad], unread=snapshot_warnings.find_unread(units),
         )  # fmt: skip
-        found.attributions = found._attribute()
-        return found
+        snapshot.attributions = snapshot._attribute()
+        return snapshot
 
     def _attribute(self) -> dict[str, Attribution]:
         if self.topology:
@@ -114,7 +114,7 @@ class KeySnapshot:
         """Whose data each dump and log holds."""
         if self.topology is None:
             return None
-        return {source: found.node_id for source, found in self.attributions.items()}
+        return {source: attribution.node_id for source, attribution in self.attributions.items()}
 
     def sizes(self) -> dict[str, int]:
         """The inputs and their bytes, as stored."""
@@ -202,7 +202,7 @@ class KeySnapshot:
         )
 
     def _warnings(self) -> list[Caveat]:
-        found = [
+        caveats = [
             *snapshot_warnings.find_bad(self.bad, self.bad_count),
             *snapshot_warnings.find_partial(self.unread),
             *snapshot_warnings.find_twins(self.units, self.attributions, self.topology),
@@ -216,9 +216,9 @@ class KeySnapshot:
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
             unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
-            found += snapshot_warnings.find_foreign(dumps, self.attributions, self.topology)
-            found += snapshot_warnings.find_coverage(self.topology, unowned)
-        return sorted(found, key=lambda caveat: list(Severity).index(caveat.severity))
+            caveats += snapshot_warnings.find_foreign(dumps, self.attributions, self.topology)
+            caveats += snapshot_warnings.find_coverage(self.topology, unowned)
+        return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
 
     def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]

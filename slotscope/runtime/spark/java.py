@@ -30,12 +30,12 @@ def find_java_home() -> str:
         ).stderr  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         answer = ""
-    found = dict(re.findall(r"^\s*java\.(home|specification\.version) = (\S.*)$", answer, re.MULTILINE))
-    version = found.get("specification.version", "").removeprefix("1.")  # 8 is "1.8"
+    properties = dict(re.findall(r"^\s*java\.(home|specification\.version) = (\S.*)$", answer, re.MULTILINE))
+    version = properties.get("specification.version", "").removeprefix("1.")  # 8 is "1.8"
     if not version.isdecimal() or int(version) < JAVA_VERSION_MIN:
         name, kind = f"JAVA_HOME={home}" if home else command, f"Java {version}" if version else "not a working Java"
         raise InputError(f"needs Java {JAVA_VERSION_MIN} or newer: {name} is {kind}")
-    return str(found["home"])
+    return str(properties["home"])
 
 
 if __name__ == "__main__":

@@ -282,12 +282,12 @@ class CaptureTask:
             return list(ends), []
         return [file for file, end in ends.items() if end <= limit_ns], to_come
 
-    def _told(self) -> Told:
+    def _read_statements(self) -> Told:
         """Polls, logs and metrics; of recorded ones that are late only the rows."""
         options = self._options
         if not self._is_landing:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
-        told = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
+        evidence = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
         before_ns = self._series.before_ns
         for file in sorted(
             self._recorded, key=lambda input_file: (input_file.place.kind, input_file.from_ns, input_file.path)
@@ -295,25 +295,25 @@ class CaptureTask:
             kind = file.place.kind
             if kind not in FIELDS:
                 continue
-            told.ahead_ns = self._ahead_ns.get(file.series, 0)
-            count, bad = len(told.statements), len(told.bad)
+            evidence.ahead_ns = self._ahead_ns.get(file.series, 0)
+            count, bad = len(evidence.statements), len(evidence.bad)
             paths: dict[str, Any] = {FIELDS[kind]: (file.path,)}
             what = replace(options.statements, **paths)
-            read_polls_and_logs(what, permissive=True, told=told)
-            fresh = told.statements[count:]
-            told.statements[count:] = [statement for statement in fresh if statement.ts_ns > before_ns]
-            late = count + len(fresh) - len(told.statements)
+            read_polls_and_logs(what, permissive=True, evidence=evidence)
+            fresh = evidence.statements[count:]
+            evidence.statements[count:] = [statement for statement in fresh if statement.ts_ns > before_ns]
+            late = count + len(fresh) - len(evidence.statements)
             if late:
                 self._late.append(Late(file.path, LATE, late, len(fresh) - late, before_ns))
-            if len(told.bad) > bad and not exists(file.path):
-                del told.bad[bad:]
+            if len(evidence.bad) > bad and not exists(file.path):
+                del evidence.bad[bad:]
                 self._late.append(Late(file.path, GONE, 0, 0, before_ns))
-        if told.bad and not options.permissive:
-            raise told.bad[0]
-        return told
+        if evidence.bad and not options.permissive:
+            raise evidence.bad[0]
+        return evidence
 
     def _tell(self) -> Iterator[pa.RecordBatch]:
-        evidence = self._told()
+        evidence = self._read_statements()
         for error in evidence.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = evidence.notes()

@@ -74,26 +74,26 @@ class Told:
         return [Caveat.note(Code.FOREIGN_LINES, f"{lines} of {files} skipped: another program wrote them")]
 
 
-def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | None = None) -> Told:
-    """Read all files, and add what they say to *told*; raises DecodeError at the first bad line unless *permissive*."""
-    told = Told() if told is None else told
+def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, evidence: Told | None = None) -> Told:
+    """Read all files, and add what they say to *evidence*; raises DecodeError at the first bad line unless *permissive*."""
+    evidence = Told() if evidence is None else evidence
     for path in what.polls:
         polls = PollFile(path, permissive=permissive)
-        for poll in _guarded(polls, told, permissive=permissive):
-            _add_poll(told, path, poll)
-        told.bad += polls.bad
+        for poll in _guarded(polls, evidence, permissive=permissive):
+            _add_poll(evidence, path, poll)
+        evidence.bad += polls.bad
     for path in what.logs:
-        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive), told.log_owners)
-        for line in _guarded(log, told, permissive=permissive):
-            _add_line(told, path, line)
-        told.bad += log.bad
+        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive), evidence.log_owners)
+        for line in _guarded(log, evidence, permissive=permissive):
+            _add_line(evidence, path, line)
+        evidence.bad += log.bad
         if log.foreign:
-            told.foreign[path] = log.foreign
+            evidence.foreign[path] = log.foreign
     if what.metrics:
         samples, bad = read_metrics(what.metrics, permissive=permissive)
-        told.metrics += samples
-        told.bad += bad
-    return told
+        evidence.metrics += samples
+        evidence.bad += bad
+    return evidence
 
 
 @dataclass(slots=True)
