@@ -67,7 +67,7 @@ class Service(NamedTuple):
             outage
             for outage in self.outages
             if outage.interval.node in held
-            and outage.interval.from_min_ns <= to_ns
+            and outage.interval.near_ns <= to_ns
             and (outage.interval.to_max_ns is None or outage.interval.to_max_ns >= from_ns)
         ]
 
