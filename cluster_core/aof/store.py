@@ -179,7 +179,7 @@ def lowered(args: Sequence[bytes]) -> list[bytes]:
     return [word.lower() for word in args]
 
 
-def stream_id(word: bytes, missing: int = 0) -> StreamId:
+def stream_id(word: bytes) -> StreamId:
     """Parse an id ``ms-seq`` or ``ms``; raises Refused if invalid, Unsettled for an id chosen by the server."""
     if word in (b"-", b"+"):
         return (0, 0) if word == b"-" else (SEQUENCE_MAX, SEQUENCE_MAX)
@@ -188,4 +188,4 @@ def stream_id(word: bytes, missing: int = 0) -> StreamId:
         if word in (b"*", b"$", b">") or tail == b"*":
             raise Unsettled
         raise Refused
-    return int(head), int(tail) if dash else missing
+    return int(head), int(tail) if dash else 0

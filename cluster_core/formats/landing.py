@@ -217,7 +217,7 @@ class Gap(NamedTuple):
         return json.dumps(record | ({"missed": self.missed} if self.missed is not None else {})) + "\n"
 
 
-def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
+def read_gap(raw: bytes, *, line: int) -> Gap:
     """Parse one line; raises DecodeError with offset *line*."""
     try:
         record = json.loads(raw)
@@ -230,7 +230,7 @@ def read_gap(raw: bytes, *, line: int, source: str = "<gaps>") -> Gap:
             count if isinstance(count, int) else None,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DecodeError(f"not a gap: {type(error).__name__}", offset=line, source=source) from error
+        raise DecodeError(f"not a gap: {type(error).__name__}", offset=line, source="<gaps>") from error
 
 
 def latest(gaps: Iterable[Gap]) -> list[Gap]:

@@ -147,7 +147,7 @@ class SentMessages:
         if header.state and unclaimed:
             self._recorder.correct(follow_state(view, unclaimed), Cause.OWN_HEADER, ref)
 
-    def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
+    def on_poll(self, poll: NodePoll) -> None:
         """Compare a poll reply; its own slots may have moved since its last header."""
         recorder = self._recorder
         view = recorder.view
@@ -165,8 +165,8 @@ class SentMessages:
             if same and 0 < moved.bit_count() <= STEPS_MAX:
                 owners = [(node.slots, node.node_id) for node in poll.nodes]
                 since_ns = max(self._seen_ns, self._master_seen_ns)
-                self._step(holder, moved, since_ns, CauseSeen(Cause.POLL, ref), owners)
-        recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), Cause.POLL, ref)
+                self._step(holder, moved, since_ns, CauseSeen(Cause.POLL, -1), owners)
+        recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), Cause.POLL, -1)
         for node in poll.nodes:
             if node.flags & PFAIL:
                 recorder.confirm_doubt(node.node_id, self._denied_ns.get(node.node_id, 0))

@@ -118,10 +118,6 @@ class Cluster:
         self.world.serve(host.process, client, raw)
         return replies[-1] if replies else None
 
-    def tell(self, host: Host, event: ev.Event) -> None:
-        """Hand an event to a node."""
-        self.world.tell(host.process, event)
-
     def form(self, masters: int, replicas: int = 0) -> None:
         """Give slots, meet, attach *replicas* to the masters in turn, and wait until everybody is content."""
         total = masters + replicas
@@ -175,10 +171,6 @@ class Cluster:
     def heal(self) -> None:
         """Undo every cut."""
         self.faults.heal()
-
-    def write(self, index: int, size: int = 50) -> None:
-        """A write on a master: its offset grows, its replicas follow."""
-        self.world.replication.write(self.hosts[index].process, b"", None, size)
 
     def detach(self, index: int) -> Feed:
         """The replica hears nothing more of its master, and does not notice."""

@@ -1,7 +1,6 @@
-"""A client that writes and reads all the while in a process of its own, and what it waited: ``python -m tests.benches.steady_client PORT``.
+"""A client that writes and reads all the while in a process of its own: ``python -m tests.benches.steady_client PORT``.
 
-Each line on its standard input ends a stretch of time; it answers with one line of JSON: every wait and the number of errors.  At the end of
-its input it reads back every write that was acknowledged.
+At the end of its input it reads back every write that was acknowledged.
 """
 
 from __future__ import annotations
@@ -24,27 +23,12 @@ class SteadyClient:
     """The process, seen from the test."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.errors = 0
-        """Commands that failed while each wait was asked for."""
         self._process = process
-
-    def waits_us(self) -> list[int]:
-        """Every wait since the last question, in microseconds."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        record = self._read()
-        self.errors += record["errors"]
-        waits: list[int] = record["waits_us"]
-        return waits
 
     def end(self) -> dict[str, Any]:
         """Stop it: *written* keys and *lost*, those that do not hold what was acknowledged."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         record: dict[str, Any] = json.loads(self._process.stdout.readline())
         return record
@@ -71,18 +55,10 @@ def main(port: int) -> None:
     chance = random.Random(7)
     acknowledged: dict[str, int] = {}
     uncertain: dict[str, set[int]] = {}
-    waits: list[float] = []
-    errors = number = 0
-    while True:
-        ready, _, _ = select.select([sys.stdin], [], [], 0)
-        if ready:
-            if not sys.stdin.readline():
-                break
-            say({"waits_us": [round(1e6 * wait_s) for wait_s in waits], "errors": errors})
-            waits, errors = [], 0
+    number = 0
+    while not select.select([sys.stdin], [], [], 0)[0]:
         number += 1
         key = f"{{steady:{chance.randrange(KEYS)}}}"
-        begun_s = time.perf_counter()
         try:
             if number % 2:
                 client.set(key, number)
@@ -90,13 +66,11 @@ def main(port: int) -> None:
                 uncertain.pop(key, None)
             else:
                 client.get(key)
-            waits.append(time.perf_counter() - begun_s)
         except (
             redis.RedisError,
             OSError,
             AttributeError,
         ):  # the last where it is sent to a node that it does not know yet
-            errors += 1
             if number % 2:
                 uncertain.setdefault(key, set()).add(number)
             time.sleep(0.05)
@@ -106,12 +80,7 @@ def main(port: int) -> None:
         held = client.get(key)
         if held is None or int(held) not in {value, *uncertain.get(key, ())}:
             lost.append(key)
-    say({"written": len(acknowledged), "lost": lost})
-
-
-def say(record: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(record) + "\n")
-    sys.stdout.flush()
+    sys.stdout.write(json.dumps({"written": len(acknowledged), "lost": lost}) + "\n")
 
 
 if __name__ == "__main__":

@@ -33,13 +33,6 @@ SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request ra
 class UnreliableStore(ObjectStore):
     """A store before which such a server stands."""
 
-    process: subprocess.Popen[bytes]
-
-    def go_away(self) -> None:
-        """Answer nobody any more."""
-        self.process.kill()
-        self.process.wait()
-
     def troubles(self) -> int:
         """How many answers were lost and requests failed."""
         with urlopen(f"{self.endpoint}{COUNT}") as answer:
@@ -69,7 +62,7 @@ def _passing(*arguments: str) -> Iterator[UnreliableStore]:
     ) as process:
         try:
             await_port(port)
-            yield UnreliableStore(f"http://127.0.0.1:{port}", process)
+            yield UnreliableStore(f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
 
