@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.document import (
@@ -56,6 +56,9 @@ SOURCES_ON_PAGE = 2_000
 KEY_LENGTH_MAX = 24
 """Characters of the name of the largest key of a slot."""
 TAG_LENGTH_MAX = 40
+SHARE_MIN = 0.002
+"""A prefix of a smaller share of the whole is not drawn."""
+LABEL_LENGTH_MAX = 40
 SCRIPTS = ("slot_map.js", "keyspace.js")
 KEYS = Column("Keys", Format.COUNT, lambda load: _figure(load, "keys", text.count), id="keys")
 EXPIRING = Column("Expiring", Format.COUNT, "expires", on=Place.PAGE)
@@ -67,6 +70,7 @@ def to_document(report: KeyspaceReport) -> Document:
     sections = [
         _masters(report),
         *_next(report, Place.PAGE),
+        _icicle(report),
         _map(report),
         _heavy(report),
         _big_keys(report),
@@ -215,6 +219,12 @@ def _next(report: KeyspaceReport, on: Place) -> list[Section]:
     command = f"{program_name()} plan make {where}--snapshot {shell_word(report.snapshot_id)}"
     rows = [(command, "plan which slots to move; nothing is changed")]
     return [Section("next" if on is Place.PAGE else "commands", "Next", [Commands(rows)], on=on)]
+
+
+def _icicle(report: KeyspaceReport) -> Section:
+    bars = prefix_bars(report)
+    icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).words})
+    return Section("fills", "Memory by prefix", [icicle] if bars else [], on=Place.PAGE)
 
 
 def _map(report: KeyspaceReport) -> Section:
@@ -424,10 +434,10 @@ def _known(values: Iterable[int | None]) -> list[int] | None:
     return [value or 0 for value in known_values] if any(value is not None for value in known_values) else None
 
 
-def prefix_branches(report: KeyspaceReport, count: int) -> list[tuple[Row, int]]:
-    """Return the *count* heaviest prefixes with their depth, each after the prefix that it extends."""
+def prefix_branches(report: KeyspaceReport, count: int, least: float = 1.0) -> list[tuple[Row, int]]:
+    """Return the *count* heaviest prefixes of at least the weight *least* with their depth, each after the one that it extends."""
     by = weighed_by(report)
-    groups = [group for group in folded_prefixes(report.prefixes) if by.of(group)]
+    groups = [group for group in folded_prefixes(report.prefixes) if by.of(group) >= least]
 
     def path(group: Row) -> list[tuple[int, bytes]]:
         above = sorted(
@@ -438,3 +448,30 @@ def prefix_branches(report: KeyspaceReport, count: int) -> list[tuple[Row, int]]
     heaviest = nsmallest(count, groups, key=lambda group: (-by.of(group), len(group.name), group.name))
     paths = sorted(((path(group), group) for group in heaviest), key=lambda pair: pair[0])
     return [(group, len(above) - 1) for above, group in paths]
+
+
+class PrefixBar(NamedTuple):
+    """A bar of the icicle; *start* and *width* are shares of the whole."""
+
+    row: int
+    start: float
+    width: float
+    name: str
+    words: str
+
+
+def prefix_bars(report: KeyspaceReport) -> list[PrefixBar]:
+    """Return all keys and the prefixes below them as bars; none where no prefix is worth drawing."""
+    by, whole = weighed_by(report), totals(report)
+    total, free = by.of(whole), [0.0]
+    bars = []
+    for group, depth in prefix_branches(report, len(report.prefixes), max(total * SHARE_MIN, 1)):
+        start, width, name = free[depth], by.of(group) / total, text.shown(group.name, LABEL_LENGTH_MAX)
+        free[depth:] = [start + width, start]
+        bars.append(PrefixBar(depth + 1, start, width, name, _load_words(name, group, by, total)))
+    return [PrefixBar(0, 0.0, 1.0, "all keys", _load_words("all keys", whole, by, total)), *bars] if bars else []
+
+
+def _load_words(name: str, load: Any, by: Weight, total: int) -> str:
+    size = "" if by is Weight.KEYS else f", {text.size(by.of(load))} of {by.words}"
+    return f"{name}: {text.plural(load.keys, 'key')}{size}, {text.share(by.of(load) / total)}"

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from slotscope.reports.keyspace.document import prefix_branches
+from slotscope.reports.keyspace.document import prefix_bars, prefix_branches
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import full_report, keyspace_report
 
 REPORT = keyspace_report()
+
+
+def test_a_prefix_is_drawn_below_the_longest_one_that_it_extends():
+    whole, cache, page, session = prefix_bars(REPORT)
+
+    assert (whole.row, whole.start, whole.width) == (0, 0.0, 1.0)
+    assert [(bar.name, bar.row) for bar in (cache, page, session)] == [
+        ("cache:", 1),
+        ("cache:page:", 2),
+        ("session:", 1),
+    ]
+    assert (cache.start, page.start, session.start) == (0.0, 0.0, cache.width)
+    assert page.width < cache.width
+    assert cache.words.startswith("cache:: 90,000 keys, 41.2 MB of bytes, ")
 
 
 def test_hostile_names_are_no_markup_in_use_and_savings():
