@@ -221,10 +221,10 @@ class Run:
         return [table for job in self._jobs for table in WRITTEN_BY.get(job, ()) if table.of_runs]
 
     def _replaced(self, table: Table) -> str:
-        """The SQL condition of the stored rows of *table* that this run replaces."""
+        """The SQL condition of the snapshot's stored rows of *table* that this run replaces."""
         tail = self._tails.get(table, "FALSE") if self.continues else "TRUE"
         jobs = " OR ".join(f"run_id LIKE '{job}-%'" for job in self._jobs)
-        return f"{all_equal({table.named_by: self.name})} AND ({jobs}) AND ({tail})"
+        return f"({jobs}) AND ({tail})"
 
     def _earlier(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The earlier runs among *rows* of silver/runs; raises TryAgainError where there is a later one, or this one is not there."""
@@ -326,7 +326,12 @@ def _commit(table: Table, runs: Sequence[Run]) -> None:
 
     Where another run of a snapshot is at work a table without rows is claimed, too.
     """
-    claims = {f"slotscope {job} {run.name}": run._number for run in runs for job in run._jobs}
+    claims = {
+        f"slotscope {job} {run.name}": run._number
+        for run in runs
+        for job in run._jobs
+        if job == run.job or table in WRITTEN_BY.get(job, ())  # each costs time that grows with their number
+    }
     held = [rows for run in runs for rows in run._held.get(table, ())]
     folders = [run._folder for run in runs if run._has_staged(table)]
     rows: pa.Table | Callable[[], pa.RecordBatchReader] | None = None
@@ -336,7 +341,10 @@ def _commit(table: Table, runs: Sequence[Run]) -> None:
         rows = bind(delta_files.stream, table, [location(folder, table) for folder in folders])
     elif any(map(len, held)) or any(run._is_contended for run in runs):
         rows = pa.concat_tables([*held, table.stored.empty_table()])
-    where = _any(dict.fromkeys(run._replaced(table) for run in runs))
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(run._replaced(table), []).append(run.name)
+    where = _any(f"{any_of(table.named_by, of)} AND {condition}" for condition, of in names.items())
     delta_files.commit_rows(runs[0].root, table, rows, where, claims)
 
 
