@@ -59,7 +59,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
         why = (
             "loads changed since the plan was made, or its estimates were off"
             if loads
-            else "the audit found other owners"
+            else "owners, open slots or keys left behind are not as planned"
         )
         tell(f"{why}: run this again to plan anew")
         return PROMISE_BROKEN

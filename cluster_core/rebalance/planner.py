@@ -8,8 +8,8 @@ How a plan is made.
 3. `search.search.Search` finds owners within the limits, first with the headroom taken off the tolerance, then without.
 4. Everything is summed up again in whole numbers (`outcome`), with the bound that prices prove.
 5. Where limits are missed, the planner plans again from where it came to, until a round takes less than a fifth off what is over, so that the
-   result, planned again, stays; then it joins slot ranges within what was reached.  A soft goal that no plan was found to keep, or that costs
-   many slot ranges, is given up.
+   result, planned again, stays; then it joins slot ranges, no resource further above its limit.  A soft goal is given up where no plan keeps
+   it, or where it costs many slot ranges.
 """
 
 from __future__ import annotations

@@ -420,7 +420,7 @@ def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
         interval
         for interval in service.whole
         if any(
-            other.from_min_ns <= interval.from_max_ns
+            other.near_ns <= interval.from_max_ns
             and (other.to_max_ns is None or interval.from_max_ns <= other.to_max_ns)
             for other in intervals
         )
