@@ -200,7 +200,6 @@ class Walk(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """The tables."""
         return self.folder / "slotscope-data"
 
 

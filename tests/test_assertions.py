@@ -128,7 +128,6 @@ def test_each_test_asserts_something_on_every_run(path):
 
 
 def test_a_weak_test_is_found_when_there_is_one():
-    """The checker itself."""
     source = """
 def test_nothing(): go()
 def test_loop():

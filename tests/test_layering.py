@@ -149,7 +149,6 @@ def test_schemas_stand_on_arrow():
 
 
 def test_imports_are_absolute():
-    """One import path per name."""
     wrong = [f"{m}: {name}" for m in trees() for name in imports_of(m) if name.startswith(".")]
 
     assert wrong == []
@@ -259,7 +258,6 @@ def defined(tree: ast.Module) -> set[str]:
 
 
 def test_every_module_says_what_it_is():
-    """The first thing in a module is its docstring."""
     assert [module for module, tree in trees().items() if ast.get_docstring(tree) is None] == []
 
 

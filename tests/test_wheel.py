@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel, unpacked."""
     folder = tmp_path_factory.mktemp("wheel")
     zipfile.ZipFile(build_wheel(folder)).extractall(folder / "installed")
     return folder / "installed"

@@ -25,7 +25,6 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Server]:
-        """All servers."""
         return [*self.masters, *self.replicas]
 
     def slots_of(self, index: int) -> tuple[int, int]:
@@ -113,3 +112,9 @@ def converse(node: Server, commands: Sequence[Sequence[bytes]]) -> list[Any]:
 def error_text(reply: Any) -> str:
     """The text of an error reply, empty for any other."""
     return reply.text if isinstance(reply, RespError) else ""
+
+
+def memory_of(server: Server) -> int:
+    """MEMORY USAGE of all keys with every element of every value."""
+    keys = list(server.client().scan_iter(count=5000))
+    return sum(server.ask([("MEMORY", "USAGE", key, "SAMPLES", 0) for key in keys]))

@@ -1,18 +1,10 @@
-"""Recorded clusters, and the incidents that each part of their evidence shows: packets, logs, polls of some nodes at some interval.
-
-    python -m tests.benches.history_evidence FOLDER…
-
-prints for every recording below the folders which promotions are found from logs, from polls, and from both.  A recording is a folder
-with ``logs/PORT.log.gz``, and ``truth.jsonl.gz`` or ``polls.jsonl.gz`` (answers to CLUSTER NODES); ``bus.pcap.gz`` may be there.
-"""
+"""Recorded clusters, and what each part of their evidence shows: packets, logs, metrics, polls of some nodes at some interval."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +27,6 @@ class Evidence(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In words."""
         parts = ["packets"] if self.packets else []
         parts += [] if self.logs == 0 else ["logs" if self.logs is None else f"{self.logs} logs"]
         nodes = "" if self.polls is None else f" of {self.polls}"
@@ -55,29 +46,15 @@ class TruePromotion(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recording."""
+    """A folder with ``polls.jsonl.gz`` and ``logs``, perhaps with ``bus.pcap.gz`` and ``metrics.jsonl.gz``."""
 
     folder: Path
-
-    @property
-    def name(self) -> str:
-        """Its folders."""
-        return "/".join(self.folder.parts[-2:])
 
     @cached_property
     def answers(self) -> list[dict[str, Any]]:
         """The answers to CLUSTER NODES, in order of time."""
-        answers = []
-        for path in (*self.folder.glob("truth.jsonl.gz"), *self.folder.glob("polls.jsonl.gz")):
-            with gzip.open(path, "rt", encoding="utf-8") as lines:
-                for line in map(json.loads, lines):
-                    if line.get("kind", "cluster") == "cluster":
-                        text = line.get("nodes") or line["text"]
-                        asked = line.get("t") or line["asked"]
-                        more = {name: line[name] for name in ("node", "info", "persistence") if name in line}
-                        answers.append({"time": line.get("t2") or line["time"], "asked": asked, "text": text} | more)
-            break
-        return sorted(answers, key=lambda answer: answer["time"])
+        with gzip.open(self.folder / "polls.jsonl.gz", "rt", encoding="utf-8") as lines:
+            return sorted(map(json.loads, lines), key=lambda answer: answer["time"])
 
     @cached_property
     def promotions(self) -> list[TruePromotion]:
@@ -106,15 +83,7 @@ class Recorded:
                 kept.append(answer)
         return kept
 
-    def shown(self, evidence: Evidence) -> list[TruePromotion]:
-        """The promotions that *evidence* can show: with polls alone, those of which some answer has the winner as replica, and a later one as master."""
-        if evidence.packets or evidence.logs != 0:
-            return self.promotions
-        answers = self.polls(evidence.every_s, evidence.polls)
-        return [promotion for promotion in self.promotions if _shows(answers, promotion)]
-
     def told(self, evidence: Evidence) -> Told:
-        """What *evidence* shows."""
         with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
             logs = [str(path) for path in sorted(self.folder.glob("logs/*"))][: evidence.logs]
             polls = []
@@ -126,93 +95,3 @@ class Recorded:
             captures = sorted(self.folder.glob("bus*.pcap*")) if evidence.packets else []
             metrics = tuple(map(str, self.folder.glob("metrics.jsonl*"))) if evidence.metrics else ()
             return tell(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs), metrics=metrics))
-
-
-def _shows(answers: Sequence[dict[str, Any]], promotion: TruePromotion) -> bool:
-    """Whether answers of one node have the winner first as a replica of the old master and then as a master."""
-    was_replica: dict[str, bool] = {}
-    for answer in answers:
-        lines = [line.split() for line in answer["text"].splitlines()]
-        me = next(line[0] for line in lines if "myself" in line[2])
-        winner = next((line for line in lines if line[0] == promotion.winner), None)
-        if winner is None:
-            continue
-        if "slave" in winner[2]:
-            was_replica[me] = (winner[3] == promotion.old and answer["asked"] <= promotion.max_ns) or was_replica.get(
-                me, False
-            )
-        elif was_replica.get(me) and int(winner[6]) >= promotion.epoch:
-            return True
-    return False
-
-
-def recordings(folders: Sequence[str]) -> list[Recorded]:
-    """All recordings below *folders*."""
-    paths = sorted({path.parent.parent for folder in folders for path in Path(folder).glob("**/logs/*.log*")})
-    return [recorded for recorded in map(Recorded, paths) if recorded.answers]
-
-
-def misses(truth: Sequence[TruePromotion], replayed: Told) -> Iterator[str]:
-    """What is wrong with the promotions that were found."""
-    failovers = [incident for incident in replayed.incidents if incident.kind == "failover"]
-    left = list(failovers)
-    for true in truth:
-        mine = next(
-            (
-                incident
-                for incident in left
-                if incident.winner == true.winner and incident.epoch in (true.epoch, None, 0)
-            ),
-            None,
-        )
-        if mine is None:
-            yield f"MISSED {true.winner[:8]} of {true.old[:8]} epoch {true.epoch}"
-            continue
-        left.remove(mine)
-        won_ns = next(step.ts_ns for step in mine.steps if step.kind in ("won", "took-over", "promoted"))
-        low_ns = mine.promoted_min_ns or won_ns
-        if mine.subject != true.old:
-            yield f"OLD {true.winner[:8]}: {mine.subject[:8] or 'unknown'}, not {true.old[:8]}"
-        if mine.epoch and mine.epoch != true.epoch:
-            yield f"EPOCH {true.winner[:8]}: {mine.epoch}, not {true.epoch}"
-        if low_ns > true.max_ns or won_ns < true.min_ns:
-            off = (low_ns - true.max_ns if low_ns > true.max_ns else won_ns - true.min_ns) / 1e6
-            yield f"TIME {true.winner[:8]}: off by {off:.0f} ms"
-        yield f"~{(won_ns - low_ns) / 1e6:.0f}ms/{mine.variant}"
-    for incident in left:
-        yield f"MADE UP {incident.winner[:8]} of {incident.subject[:8]} epoch {incident.epoch}"
-
-
-EVIDENCE = (
-    Evidence(logs=None),
-    Evidence(polls=None),
-    Evidence(logs=None, polls=None),
-    Evidence(polls=None, every_s=5),
-    Evidence(polls=1),
-    Evidence(polls=2, every_s=5),
-    Evidence(polls=1, every_s=30),
-    Evidence(logs=2, polls=1),
-    Evidence(logs=3),
-)
-
-
-def main(folders: Sequence[str]) -> None:
-    """Print what each part of the evidence shows."""
-    totals: dict[str, list[int]] = {}
-    for recording in recordings(folders):
-        sys.stdout.write(f"== {recording.name}: {len(recording.promotions)} promotions\n")
-        for evidence in EVIDENCE:
-            truth = recording.shown(evidence)
-            verdicts = list(misses(truth, recording.told(evidence)))
-            wrong = [verdict for verdict in verdicts if not verdict.startswith("~")]
-            total = totals.setdefault(evidence.name, [0, 0, 0])
-            total[0] += len(truth)
-            total[1] += len(truth) - sum(verdict.startswith("MISSED") for verdict in wrong)
-            total[2] += len(wrong)
-            sys.stdout.write(f"   {evidence.name:24} {' '.join(verdicts)}\n")
-    for name, (of, hits, wrong) in totals.items():
-        sys.stdout.write(f"{name:24} {hits} of {of} found, {wrong} wrong\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -174,7 +174,6 @@ class LiveMachine(ABC):
             writer.write(raw)
 
     def close(self, link: int) -> bool:
-        """Close *link*; return whether it was known."""
         writer = self.writers.pop(link, None)
         if isinstance(writer, asyncio.StreamWriter):
             writer.transport.abort()
@@ -197,7 +196,6 @@ class LiveNode(LiveMachine):
 
     @property
     def id(self) -> str:
-        """Its node id."""
         return self.node.view.myself.id
 
     def opened(self, link: int, local_ip: str) -> node_events.LinkOpened:

@@ -236,5 +236,4 @@ def assert_in_place(cluster: Cluster, owners: Sequence[str], keys: int) -> None:
 
 
 def count_keys(cluster: Cluster) -> int:
-    """Keys on all masters."""
     return sum(node.call("DBSIZE") for node in cluster.masters)

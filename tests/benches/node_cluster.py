@@ -179,7 +179,6 @@ class Cluster:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run(self, ms: int) -> None:
-        """Let *ms* pass."""
         self.world.run_to(self.world.now_us + ms * 1000)
 
     def run_until(self, condition: Callable[[], bool], ms_max: int) -> bool:

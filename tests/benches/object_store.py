@@ -24,12 +24,9 @@ READING = {
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A running server."""
-
     endpoint: str
 
     def client(self, service: str = "s3") -> Any:
-        """A client of one of its services."""
         import boto3
 
         return boto3.client(
@@ -55,11 +52,9 @@ class ObjectStore:
         self.client().upload_file(str(file), bucket, key)
 
     def names(self, bucket: str) -> list[str]:
-        """The keys of a bucket."""
         return [entry["Key"] for entry in self.client().list_objects_v2(Bucket=bucket).get("Contents", [])]
 
     def read(self, bucket: str, name: str) -> bytes:
-        """One object."""
         content: bytes = self.client().get_object(Bucket=bucket, Key=name)["Body"].read()
         return content
 

@@ -22,7 +22,6 @@ FAULTS: Final = (
 
 
 def random_scenario(seed: int) -> str:
-    """Return the random scenario of *seed*."""
     rng = Random(f"fuzz/{seed}")
 
     def below(limit: int) -> int:

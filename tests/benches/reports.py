@@ -12,7 +12,6 @@ from slotscope.reports.terminal import print_document
 
 
 def page_of(report: object) -> str:
-    """The page of *report* as text."""
     document = document_of(report)
     return document.hand_drawn.page() if document.hand_drawn else render_document(document)
 

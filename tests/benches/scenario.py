@@ -98,7 +98,6 @@ class Scenario:
 
 
 def read_scenario(text: str) -> Scenario:
-    """Read a scenario file."""
     body, _, trace = text.partition(RULE)
     scenario = Scenario(trace=tuple(trace.splitlines()))
     now_us = 0
@@ -186,7 +185,6 @@ VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def with_trace(text: str, lines: tuple[str, ...]) -> str:
-    """Return *text* with *lines* as its trace."""
     return "\n".join((text.partition(RULE)[0].rstrip("\n"), "---", *lines, ""))
 
 
@@ -205,7 +203,6 @@ class Scene(Stage):
         return [host for host in self.world.hosts if host.name in names]
 
     def host(self, name: str) -> Host:
-        """Return the host with a name."""
         return self.hosts((name,))[0]
 
     def violations(self, *, converges: bool) -> list[Violation]:
@@ -411,7 +408,6 @@ CONDITIONS: Final[Mapping[str, Callable[..., bool]]] = {
     "NODES answer/answers TEXT to WORDS": lambda scene, names, text, arguments: all(
         text in scene.command(host, *arguments) for host in scene.hosts(names)
     ),
-    "NODE holds COUNT keys": lambda scene, name, n: sum(map(len, scene.host(name).store.held.values())) == n,
     "NODE epoch RANGE": lambda scene, name, wanted: scene.host(name).node.view.myself.config_epoch in wanted,
     "NODE logged TEXT RANGE": lambda scene, name, text, wanted: (
         sum(host == name and text in line for host, line in scene.log.lines) in wanted

@@ -137,7 +137,6 @@ class Bench:
         return place
 
     def channels(self) -> list[str]:
-        """The channels of all events so far."""
         return [channel for channel, _ in self.told]
 
     def commands_to(self, place: Place, *first: str) -> list[tuple[str, ...]]:

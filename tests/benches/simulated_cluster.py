@@ -130,7 +130,6 @@ class SimulatedCluster:
         self.pass_time(SETTLING_US)
 
     def active_jobs(self) -> list[Job]:
-        """Jobs of the servers that may still move slots."""
         return [job for job in self.world.migrations.jobs if job.is_active]
 
     # clients

@@ -36,7 +36,6 @@ class Beliefs:
         """Not a belief."""
 
     def finish(self) -> list[NodeViewRow]:
-        """Everything that was believed."""
         for host in self.world.running():
             self.rows += self._logs[host.name].close(None)
         for log in self._logs.values():
@@ -68,14 +67,12 @@ class Replaying:
         self._replays: dict[str, ObserverReplay] = {}
 
     def delivered(self, stream: Stream, message: Message) -> None:
-        """A message arrived."""
         self._ref += 1
         for host, peer, outbound, sent in _ends(stream):
             seen = MessageSeen(self._now_ns, self._ref, stream.connection, outbound, sent, peer, message)
             self.rows += self._replay(host).feed(seen)
 
     def connected(self, stream: Stream) -> None:
-        """A connection was accepted."""
         for host, peer, outbound, sent in _ends(stream):
             seen = LinkSeen(self._now_ns, -1, stream.connection, outbound, "opened", not sent, peer)
             self.rows += self._replay(host).feed(seen)
@@ -87,7 +84,6 @@ class Replaying:
             self.rows += self._replay(host).feed(seen)
 
     def finish(self) -> list[NodeViewRow]:
-        """The views of all observers."""
         for replay in self._replays.values():
             self.rows += replay.finish()
         return [row for row in self.rows if isinstance(row, NodeViewRow)]

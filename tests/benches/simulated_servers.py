@@ -72,7 +72,6 @@ class Servers(World):
         return replies[-1] if replies else None
 
     def serve(self, host: Host, client: int, words: Words) -> None:
-        """Answer a client's command."""
         name, asking = words[0].lower(), client in self.asking
         self.asking.discard(client)
         reply = self.migrations.execute(host, words) if host.answers else None
@@ -211,8 +210,6 @@ class Job:
 
 
 class SlotMigrations:
-    """The migration jobs of the servers."""
-
     def __init__(self, world: World) -> None:
         self.world, self.network, self.replication = world, world.network, world.replication
         self.jobs: list[Job] = []

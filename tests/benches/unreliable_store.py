@@ -77,7 +77,6 @@ class Passing(BaseHTTPRequestHandler):
     troubles = 0
 
     def handle_one_request(self) -> None:
-        """Pass a request on, and its answer back."""
         self.raw_requestline = self.rfile.readline(65_537)
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True

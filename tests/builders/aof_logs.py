@@ -28,7 +28,6 @@ LOGS = ("aof-plain", "aof-preamble")
 
 
 def log_of(*commands: Sequence[bytes | str | int]) -> bytes:
-    """A log of several commands."""
     return b"".join(command_of(*command) for command in commands)
 
 
@@ -74,8 +73,6 @@ class WalkedKey(NamedTuple):
 
 
 class WalkedCommand(NamedTuple):
-    """One row of a batch, with its keys."""
-
     offset: int
     size: int
     name: bytes

@@ -20,7 +20,6 @@ class Workload:
         self.makers = [self.strings, self.lists, self.sets, self.sorted_sets, self.hashes, self.streams, self.keys]
 
     def commands(self, count: int) -> Iterator[Words]:
-        """Yield *count* commands."""
         for _ in range(count):
             options = self.chance.choice(self.makers)()
             yield self.chance.choice(options)

@@ -65,11 +65,9 @@ class Kept(Gathered):
         self.rows: list[tuple[ReplayRow, int | None]] = []
 
     def add(self, rows: list[ReplayRow], settled_by: int | None) -> None:
-        """Keep some."""
         self.rows += [(row, settled_by) for row in rows]
 
     def add_state(self, part: str, blob: bytes) -> None:
-        """Keep one."""
         self.found[part] = blob
 
 

@@ -38,7 +38,6 @@ def as_pcap(packets: Iterable[Packet]) -> bytes:
 
 
 def write(path: Path, packets: Iterable[Packet]) -> Path:
-    """Write packets as a file."""
     path.write_bytes(as_pcap(packets))
     return path
 

@@ -40,18 +40,15 @@ def ping(
 
 
 def entry(node: str, flags: int = MASTER, pong_received_s: int = 0) -> GossipEntry:
-    """Gossip about *node*."""
     port = PORTS.get(node, 7999)
     return GossipEntry(node, 0, pong_received_s, "127.0.0.1", port, port + 10000, flags)
 
 
 def fail(sender: str, about: str) -> Message:
-    """A FAIL message."""
     return Message(header(sender, MessageType.FAIL), Fail(about))
 
 
 def update(sender: str, about: str, epoch: int, slots: str) -> Message:
-    """An UPDATE message."""
     return Message(header(sender, MessageType.UPDATE), Update(epoch, about, wire(slots)))
 
 
@@ -97,5 +94,4 @@ class Bench:
         return self.hear(ping(sender, kind=MessageType.PONG, **fields), outbound=True)  # type: ignore[arg-type]
 
     def peer(self, node_id: str) -> Peer:
-        """An entry of the table."""
         return self.view.nodes[node_id]

@@ -19,7 +19,6 @@ profiles = st.sampled_from(list(PROFILES.values()))
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
-    """A message of any type, sane or not."""
     sender, kind = draw(ids), draw(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 77]))
     if kind == MessageType.FAIL:
         return fail(sender, draw(ids))

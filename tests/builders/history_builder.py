@@ -81,18 +81,15 @@ class Tale:
         self.rows.append(EventRow(observer, ns(at_s), kind, subject, epoch, detail, self.ref))
 
     def vote(self, voter: str, candidate: str, at_s: float, epoch: int, reason: str = "") -> None:
-        """A vote, or with a reason a refusal."""
         answered = None if reason else ns(at_s)
         self.rows.append(VoteRow(voter, candidate, epoch, ns(at_s), answered, not reason, Refusal(reason), self.ref))
         if not reason:
             self.event(voter, at_s, "vote", candidate, epoch)
 
     def epoch(self, node: str, at_s: float, epoch: int, mechanism: str) -> None:
-        """A config epoch was raised."""
         self.rows.append(EpochRow(node, epoch, ns(at_s), Mechanism(mechanism), self.ref))
 
     def report(self, observer: str, reporter: str, subject: str, from_s: float, to_s: float | None) -> None:
-        """A failure report."""
         end_ns = None if to_s is None else ns(to_s)
         self.rows.append(FailureReportRow(observer, reporter, subject, ns(from_s), end_ns, ReportEnd.NONE, self.ref))
 

@@ -71,7 +71,6 @@ def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """Return the rows of a batch."""
     rows = []
     for index in range(len(batch)):
         key = batch.key(index)

@@ -21,7 +21,6 @@ DOORS = sorted(
 
 @pytest.mark.parametrize("package", DOORS)
 def test_a_door_offers_what_its_stub_lists(package):
-    """Each name is the very object of its module."""
     homes = read_stub((ROOT / Path(*package.split(".")) / "__init__.pyi").read_bytes())
     door = import_module(package)
 
@@ -33,7 +32,6 @@ def test_a_door_offers_what_its_stub_lists(package):
 
 
 def test_a_name_that_is_not_offered_is_no_attribute():
-    """As with any module."""
     with pytest.raises(ImportError, match="no_such_name"):
         exec("from cluster_core.node import no_such_name")
 
@@ -51,7 +49,6 @@ def test_importing_the_project_loads_none_of_what_it_stands_on():
 
 
 def test_the_slot_of_a_key_and_of_a_column():
-    """What a notebook asks first."""
     import pyarrow as pa
 
     import slotscope

@@ -42,7 +42,6 @@ def recorder_of(name: str) -> dict[str, Any]:
 
 
 def test_every_option_of_the_examples_and_the_page_exists():
-    """And each command records."""
     known = {field.name.replace("_", "-") for kind in (Request, AccessOptions) for field in fields(kind)}
     commands = [command_of_unit()[1:], *(recorder_of(name)["args"] for name in MANIFESTS)]
     on_page = set(re.findall(r"`--([a-z][a-z-]+)", PAGE)) - {"exclude"}

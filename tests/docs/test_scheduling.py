@@ -103,7 +103,6 @@ def test_polls_of_a_live_cluster_are_planned_with_and_removed(tmp_path):
 
 
 def test_the_options_of_the_script_exist() -> None:
-    """Every option that an example gives is one of its job."""
     texts = [re.sub(r"\\\n", " ", path.read_text(encoding="utf-8")) for path in EXAMPLES.iterdir()]
     for job in ("key-slots", "collect", "rebalance-plan"):
         known = options_of(job)
@@ -132,7 +131,6 @@ def cron_line() -> tuple[str, str, str]:
 
 
 def test_the_times_of_the_crontab_are_times() -> None:
-    """By croniter."""
     croniter = pytest.importorskip("croniter", reason="croniter is not installed")
     times, user, _ = cron_line()
 
@@ -186,7 +184,6 @@ def test_systemd_takes_the_units(tmp_path):
 
 
 def test_the_timer_is_a_time() -> None:
-    """systemd-analyze calendar."""
     analyze = needs("systemd-analyze")
     (when,) = re.findall(
         r"^OnCalendar=(.*)$", (EXAMPLES / "slotscope-plan.timer").read_text(encoding="utf-8"), re.MULTILINE

@@ -44,7 +44,6 @@ def hot_slots(first: int, last: int, count: int) -> dict[int, bytes]:
 
 
 def stored_for(problem: Problem, root: str, addresses: dict[str, str]) -> StoredPlan:
-    """Plan and write it."""
     nodes = [PlannedNode(master.id, addresses[master.id], "", 1) for master in problem.masters]
     made = make_plan(problem, nodes, snapshot_id="", created_at_ms=MADE_MS)
     write_plan(root, made, bad_records=0, parts={})
@@ -104,14 +103,12 @@ def owner_of(node: Any, slot: int) -> str:
 
 
 def audit(*words: str) -> int:
-    """Run the command and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(["audit-plan", *words])
     return int(ended.value.code or 0)
 
 
 def addresses_of(cluster: Cluster) -> dict[str, str]:
-    """Node id to host:port."""
     return {node.call("CLUSTER", "MYID").decode(): f"127.0.0.1:{node.port}" for node in cluster.masters}
 
 
@@ -176,7 +173,6 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
     ],
 )
 def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys, words, why):
-    """Exit code 2, no trace, no half-written audit."""
     root = str(tmp_path)
     stored_by_hand(root)
     words = tuple(f"127.0.0.1:{free_port()}" if word == "FREE" else word for word in words)
@@ -215,6 +211,5 @@ def made_by_hand() -> MadePlan:
 
 
 def stored_by_hand(root: str) -> StoredPlan:
-    """Write it under *root*."""
     write_plan(root, made_by_hand(), bad_records=0, parts={})
     return made_by_hand().stored

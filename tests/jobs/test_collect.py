@@ -171,6 +171,5 @@ def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("words", ["nowhere", "127.0.0.1:0", ":7000", "127.0.0.1:x", "::1"])
 def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
-    """Exit code 2."""
     assert run(words, "--landing", str(tmp_path)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1

@@ -180,7 +180,6 @@ def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_o
 
 
 def test_conditions_choose_keys(tmp_path):
-    """What the filter's own tests say, from the command line."""
     everything = exported("--rdb", ZOO, tmp_path / "all.json")
     hashes = exported("--rdb", ZOO, "--type", "hash,list", tmp_path / "hashes.json")
     carts = exported("--rdb", ZOO, "--match", "{user:?}:cart:*", "--size", "<200", tmp_path / "carts.jsonl")

@@ -68,7 +68,6 @@ def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> di
 
 
 def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Followed]:
-    """Take what is in the landing now."""
     told: list[Followed] = []
     options = {"lateness": LATENESS, "node_timeout_ms": 1000, **options}
     Follower(spark, Request(root=str(root), landing=str(landing), once=True, **options), told.append).run(
@@ -90,7 +89,6 @@ def follow_when_alone(spark: Any, root: Path, landing: Path) -> None:
 
 
 def put(files: Iterable[Landed]) -> None:
-    """Recorders finish files."""
     for file in files:
         file.put()
 

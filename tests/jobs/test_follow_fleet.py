@@ -49,7 +49,6 @@ def put(files: Iterable[Landed]) -> None:
 
 
 def follow(spark: Any, root: Path, landing: Path, *clusters: str) -> list[Followed]:
-    """Take what is in the landing now."""
     told: list[Followed] = []
     request = Request(
         root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000, clusters=clusters
@@ -65,7 +64,6 @@ def versions(root: Path) -> dict[str, int]:
 
 
 def messages(root: Path) -> Counter[str]:
-    """How many messages each cluster has."""
     return Counter(row["snapshot_id"] for row in read_rows(str(root), history.BUS_MESSAGES, columns=("snapshot_id",)))
 
 

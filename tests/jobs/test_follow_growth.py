@@ -45,13 +45,11 @@ def put_round(landing: Path, number: int) -> None:
 
 
 def follow(spark: Any, root: Path, landing: Path) -> None:
-    """Take what is in the landing now."""
     request = Request(root=str(root), landing=str(landing), once=True, node_timeout_ms=2000)
     Follower(spark, request, lambda batch: None).run(threading.Event())
 
 
 def found(root: Path) -> list[list[dict[str, Any]]]:
-    """Incidents, steps and findings of the cluster."""
     tables = (INCIDENTS, INCIDENT_STEPS, FINDINGS)
     rows = [read_rows(str(root), table, snapshot_id="shop", order_by=", ".join(table.key)) for table in tables]
     return [[{name: row[name] for name in row if name != "run_id"} for row in some] for some in rows]

@@ -28,7 +28,6 @@ class Receiver(BaseHTTPRequestHandler):
     """Keeps what is posted; answers with the status that its server has."""
 
     def do_POST(self) -> None:
-        """Take one."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.posted.append(json.loads(body))  # type: ignore[attr-defined]
         self.send_response(self.server.status)  # type: ignore[attr-defined]
@@ -65,7 +64,6 @@ def states(root: Path) -> dict[str, str]:
 
 
 def known(root: Path) -> list[str]:
-    """The incidents, in order."""
     rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
     return [row["incident_id"] for row in rows]
 

@@ -34,7 +34,6 @@ def root(told_root: str) -> str:
 
 
 def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
-    """All rows of a table in order of its key."""
     return stored_frame(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key).collect()
 
 
@@ -61,7 +60,6 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
 
 
 def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) -> None:
-    """Timestamps are those of the ns."""
     (row,) = [row for row in rows(spark, root, INCIDENTS) if row["kind"] == "failover"]
 
     assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (1, "automatic", A, R)
@@ -78,7 +76,6 @@ def nodes(root: str, **options: str) -> list[str]:
 
 
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
-    """Incidents, steps, findings and timelines."""
     report = load_history(root, "one")
 
     assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
@@ -103,7 +100,6 @@ def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str
 
 
 def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
-    """Numbered as in the list; another number is refused."""
     (one,) = load_incidents(root, "one", 1)
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
@@ -112,7 +108,6 @@ def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> No
 
 
 def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
-    """It says which job to run."""
     with pytest.raises(InputError, match="run the history job"):
         load_history(root, "two")
 
@@ -139,7 +134,6 @@ def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> No
 
 
 def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: str) -> None:
-    """--diff."""
     lines = nodes(root, observer="b", at="1700000013", diff="1700000014")
 
     assert lines[1:] == [
@@ -170,13 +164,11 @@ def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
 def test_questions_that_make_no_sense_are_refused(
     spark: SparkSession, root: str, options: dict[str, str], said: str
 ) -> None:
-    """In one line that says what to do."""
     with pytest.raises(InputError, match=said):
         nodes(root, **options)
 
 
 def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """incidents, incidents N and nodes on the command line."""
     from jobs.main import run as run_words
 
     page = tmp_path / "history.html"

@@ -14,7 +14,7 @@ import pytest
 
 from jobs.main import main, program
 from slotscope.servers import measuring, slot_counts, visits
-from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.clusters import Cluster, memory_of, running_cluster
 from tests.benches.program import without_progress
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
@@ -79,12 +79,6 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 def address(node: Server) -> str:
     return f"127.0.0.1:{node.port}"
-
-
-def memory_of(node: Server) -> int:
-    """MEMORY USAGE of every key."""
-    keys = list(node.client().scan_iter(count=1000))
-    return sum(size for size in node.ask([("MEMORY", "USAGE", key) for key in keys]) if size)
 
 
 @pytest.mark.servers
@@ -212,7 +206,6 @@ def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monke
     ],
 )
 def test_what_cannot_be_looked_at_is_one_line(words, says, capsys):
-    """Exit code 2, no trace."""
     assert run(*words) == 2
     err = capsys.readouterr().err
 

@@ -118,7 +118,6 @@ def test_a_dry_run_names_the_replicas_and_asks_for_no_dump(cluster, tmp_path, ca
     ],
 )
 def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
-    """Exit code 2."""
     assert run(*words) == 2
     err = capsys.readouterr().err
 
@@ -136,7 +135,6 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
     ],
 )
 def test_a_live_dump_is_refused_before_anything_is_read(words, says, cluster, tmp_path, capsys):
-    """One line, no table, no JVM."""
     with pytest.raises(SystemExit) as ended:
         main(["key-slots", "--rdb", f"redis://{address(cluster.masters[0])}", "--root", str(tmp_path / "root"), *words])
     err = capsys.readouterr().err

@@ -186,7 +186,6 @@ def snapshot_root(tmp_path_factory):
 def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
     snapshot_root, tmp_path, capsys, monkeypatch, arguments, said
 ):
-    """Never a trace, never half a plan."""
     monkeypatch.chdir(tmp_path)
     Path("root").symlink_to(snapshot_root)
     nodes = {number: f'[[nodes]]\nnode = "10.0.0.{number + 1}:7000"\n' for number in range(4)}

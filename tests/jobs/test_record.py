@@ -34,7 +34,6 @@ NEAR_NS = 20_000_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three masters."""
     needs_capture()
     binary = valkey_binary()
     if binary is None:
@@ -59,15 +58,12 @@ class Recording:
         )
 
     def start_again(self) -> None:
-        """With the same words."""
         self.process = self._start()
 
     def files(self, kind: Kind) -> list[Path]:
-        """Finished ones."""
         return sorted(path for path in (self.folder / kind).glob("*") if not path.name.startswith("."))
 
     def gaps(self) -> list[Gap]:
-        """Each once."""
         path = self.folder / "gaps.jsonl"
         lines = path.read_bytes().splitlines() if path.exists() else []
         return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))

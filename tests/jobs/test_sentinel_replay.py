@@ -127,7 +127,6 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
 
 @pytest.mark.parametrize("given", [{}, {"log_zone": "Mars"}, {"log_node": ["x=y"]}])
 def test_what_cannot_work_is_refused(given: dict) -> None:
-    """One line that says what to do."""
     logs = [LOGS] if given else []
 
     with pytest.raises(InputError):

@@ -96,6 +96,5 @@ def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):
     ],
 )
 def test_an_impossible_simulation_is_refused(grid, words):
-    """Before Spark has to run anything."""
     with pytest.raises(InputError, match=words):
         simulate.run(None, grid, root="unused")  # type: ignore[arg-type]

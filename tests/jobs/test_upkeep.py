@@ -105,7 +105,6 @@ def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, words):
 
 @pytest.mark.long
 def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finished(root, capsys):
-    """The rows stay as they were."""
     before = len(list(Path(root).rglob("part-*.parquet")))
     rows_before = read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot")
 

@@ -13,8 +13,7 @@ from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_LOAD, REBALANCE_PLANS
 from slotscope.runtime.failure import BAD_INPUT, NEW_PLAN, OK, PAUSED
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.measured_memory import memory_by_master
+from tests.benches.clusters import Cluster, memory_of, running_cluster
 from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
@@ -33,7 +32,6 @@ KEYS = 6_000
 
 
 def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
-    """The command line."""
     return [
         "rebalance",
         f"127.0.0.1:{cluster.nodes[-1].port}",
@@ -46,7 +44,6 @@ def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
 
 
 def rebalance(root: Path, cluster: Cluster, *more: object) -> int:
-    """Run the command in this process."""
     return program.run(words_of(root, cluster, *more))
 
 
@@ -171,7 +168,7 @@ def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(b
         load_hot_tag(cluster, 312_042, tagged=60_000, sorted_sets=12, members=22_000)
         assert program.run(["look", f"127.0.0.1:{cluster.masters[0].port}", "--json", "--seconds", "60"]) == OK
         look = json.loads(capsys.readouterr().out)
-        exact = memory_by_master(cluster)
+        exact = {f"127.0.0.1:{node.port}": memory_of(node) for node in cluster.masters}
         said, owners = [], []
         for _ in range(5):
             assert rebalance(tmp_path, cluster, "--apply") == OK
@@ -283,7 +280,6 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     ],
 )
 def test_what_cannot_be_asked_is_one_line(words, reason, tmp_path, capsys):
-    """Exit code 2."""
     assert program.run(["rebalance", *words, "--root", str(tmp_path)]) == BAD_INPUT
 
     said = capsys.readouterr().err

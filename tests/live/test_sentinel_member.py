@@ -34,7 +34,6 @@ class Scene:
         return int(self.witness.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster")[1])
 
     def log(self) -> str:
-        """What the first real sentinel has written down."""
         return (self.witness.directory / "server.log").read_text("utf-8", "replace")
 
     def knows(self, count: int) -> bool:

@@ -28,7 +28,6 @@ print(spark.read.format("redis-rdb").load({str(DUMP)!r}).count())
 
 
 def test_every_data_source_is_there(spark):
-    """A dump, a log, bus traffic and client traffic are DataFrames."""
     slotscope.register(spark)
 
     sources = ("redis-rdb", "redis-aof", "cluster-bus")

@@ -142,6 +142,5 @@ def test_weights_and_drains_are_named_on_the_command_line() -> None:
     ],
 )
 def test_a_wrong_word_about_a_node_or_goal_is_named(wishes: dict[str, object], said: str) -> None:
-    """One line, with the option."""
     with pytest.raises((InputError, PlanError), match=said):
         stated(**wishes)

@@ -152,7 +152,6 @@ def test_a_server_cuts_a_truncated_log_where_we_end_it(server, cut):
     ("log", "settings"), [(CUT_LOG[:-3], {"aof_load_truncated": "no"}), (CUT_LOG + b"+OK\r\n" + CUT_LOG, {})]
 )
 def test_a_server_does_not_start_where_we_raise_an_error(server, log, settings):
-    """A truncated log that is not accepted, and damage in the middle."""
     _, is_valkey = server
     with (
         pytest.raises(RuntimeError, match="ended at once"),

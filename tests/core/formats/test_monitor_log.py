@@ -59,7 +59,6 @@ def test_a_real_servers_log_gives_back_the_words_that_were_sent(server, request)
     ],
 )
 def test_a_line_that_is_none_is_refused_with_its_offset(line):
-    """Whatever is missing of it."""
     with pytest.raises(DecodeError) as caught:
         read_monitor_line(line, offset=77, source="f")
 
@@ -67,7 +66,6 @@ def test_a_line_that_is_none_is_refused_with_its_offset(line):
 
 
 def test_unix_sockets_and_ipv6_stand_in_the_place_of_the_address():
-    """As the servers print them."""
     for client in (b"unix:/run/x.sock", b"[::1]:5000", b"lua"):
         line = read_monitor_line(b"1795254729.693956 [3 " + client + b'] "PING"', offset=0)
         assert line is not None
@@ -76,7 +74,6 @@ def test_unix_sockets_and_ipv6_stand_in_the_place_of_the_address():
 
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_fail_in_another_way(raw):
-    """A line, nothing, or a DecodeError."""
     with contextlib.suppress(DecodeError):
         line = read_monitor_line(raw, offset=0)
         assert line is None or line.words

@@ -56,7 +56,6 @@ def test_the_promotion_lies_between_two_scrapes(form):
 
 
 def test_a_sample_has_role_master_process_epoch_and_offsets():
-    """All that a scrape tells of a server."""
     replica = next(sample for sample in of(recorded("query_range"), REPLICA) if sample.role == "slave")
 
     assert (replica.master, replica.version, replica.cluster_ok) == (MASTER, "Redis 7.0.15", True)
@@ -64,7 +63,6 @@ def test_a_sample_has_role_master_process_epoch_and_offsets():
 
 
 def test_a_restart_shows_as_another_process():
-    """Down, then another run id, and a shorter uptime."""
     seen = of(recorded("query_range"), MASTER)
     down = [sample.ts_ns for sample in seen if sample.up is False]
     runs = list(dict.fromkeys(sample.server_run_id for sample in seen if sample.server_run_id))
@@ -127,7 +125,6 @@ def test_a_server_is_known_by_its_address(instance, labels, address):
     ],
 )
 def test_what_is_no_answer_is_refused_in_a_line(raw, reason):
-    """One DecodeError."""
     with pytest.raises(DecodeError, match=reason):
         MetricReader().feed(raw or b"\n{")
 
@@ -143,7 +140,6 @@ def test_values_that_are_no_numbers_are_left_out():
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(["data", "result", "metric", "values", "value", "status", "__name__"]), x, max_size=4)))  # fmt: skip
 def test_no_answer_raises_anything_else(document):
-    """Whatever JSON comes."""
     reader = MetricReader()
     with suppress(DecodeError):
         reader.feed(json.dumps(document).encode())

@@ -231,7 +231,6 @@ def test_bytes_that_are_no_text_are_escaped():
 
 @given(st.lists(st.binary(max_size=80), max_size=20), st.integers(1, 50))
 def test_no_bytes_raise_and_pieces_do_not_matter(parts, step):
-    """Rows depend on the bytes, not on how they arrive."""
     good = b"7:M 21 Nov 2026 10:11:12.345 # Cluster state changed: ok"
     data = b"\n".join([good, *parts, good])
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
@@ -274,7 +273,6 @@ def test_frequent_lines_without_an_event_are_skipped_in_bulk(text):
 
 
 def test_a_reader_of_events_still_finds_bad_lines():
-    """Between lines that are passed over."""
     line = b"7:M 21 Nov 2026 10:11:12.345 * DB saved on disk\n"
     reader = LogReader(events_only=True)
 
@@ -341,7 +339,6 @@ def test_a_real_valkey_is_understood(form, stamp):
 
 @pytest.mark.servers
 def test_a_real_redis_is_understood():
-    """The legacy form."""
     binary = redis_binary()
     if binary is None:
         pytest.skip("redis-server is not installed")

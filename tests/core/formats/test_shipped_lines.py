@@ -146,7 +146,6 @@ def test_the_banner_of_a_container_is_known():
     ],
 )
 def test_a_whole_document_holds_entries(document):
-    """Answers of CloudWatch, Elasticsearch and Loki, saved as they came."""
     rows = [json.dumps(record).encode() + b"\n" for record in records_of(document)]
 
     (row,) = read_log(rows)
@@ -155,7 +154,6 @@ def test_a_whole_document_holds_entries(document):
 
 @given(st.one_of(st.text(max_size=200), st.recursive(st.none() | st.text(max_size=9), lambda x: st.dictionaries(st.sampled_from(["log", "message", "labels", "_source", "fields", "host", "kubernetes", "Time", "CacheClusterId"]), x, max_size=4) | st.lists(x, max_size=2)).map(json.dumps)))  # fmt: skip
 def test_no_text_raises(text):
-    """Clients choose what some lines hold."""
     shipped = unwrap(text)
 
     assert shipped is None or isinstance(shipped.message, str)

@@ -39,7 +39,6 @@ def plain(reply):
 
 
 def test_a_real_servers_answer_reads_the_same_in_every_form(told):
-    """RESP2, RESP3 and JSON."""
     resp2, resp3, reply = told
     forms = [resp2, resp3, json.dumps(plain(reply)).encode()]
     read = [read_slot_stats(form) for form in forms]
@@ -74,7 +73,6 @@ def test_a_poll_has_a_time_and_a_node():
     ],
 )
 def test_a_line_that_is_no_poll_says_why(line, said):
-    """The offset is the number of the line."""
     with pytest.raises(DecodeError) as caught:
         read_slot_stats_line(line, line=9, source="f")
 
@@ -84,7 +82,6 @@ def test_a_line_that_is_no_poll_says_why(line, said):
 
 @given(st.binary(max_size=300))
 def test_no_bytes_make_the_readers_fail_in_another_way(data):
-    """Samples or a DecodeError."""
     for read in (
         read_slot_stats,
         lambda raw: read_slot_stats_line(raw, line=1),

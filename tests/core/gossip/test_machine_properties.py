@@ -96,7 +96,6 @@ def test_the_pre_filter_changes_nothing(
 
 
 def test_a_repeated_ping_takes_the_short_way() -> None:
-    """The pre-filter recognises the second of two equal messages."""
     bench = Bench(slots={A: "0-99"})
     message = ping(A, entry(B), slots="0-99")
     prefilter, event = Prefilter(bench.node), ev.MessageReceived(11, message, "127.0.0.1")

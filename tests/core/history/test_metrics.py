@@ -18,7 +18,6 @@ S = 1_000_000_000
 
 
 def test_a_promotion_is_found_from_metrics_alone_within_bounds_that_hold_the_truth():
-    """Winner, old master, epoch and time; no other promotion."""
     reader = MetricReader()
     reader.feed(gzip.decompress(RECORDED.read_bytes()))
     views: dict[tuple[str, str], list[NodeViewRow]] = {}

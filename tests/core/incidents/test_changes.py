@@ -26,7 +26,6 @@ def told(tale: Tale) -> list[tuple[str, str, str, str]]:
 
 
 def the_only(tale: Tale) -> Incident:
-    """The one incident."""
     (incident,) = find_incidents(tale.history())
     return incident
 
@@ -361,12 +360,10 @@ def test_without_messages_nobody_is_said_to_have_kept_talking() -> None:
 
 
 def test_a_history_without_rows_has_no_incidents() -> None:
-    """Nothing was read."""
     assert told(Tale()) == []
 
 
 def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:
-    """Three spells of PFAIL, none of them FAIL."""
     tale = Tale(60.0)
     tale.everybody_knows(nodes=(A, C, R))
     tale.view(C, B, 0)

@@ -14,7 +14,6 @@ from tests.builders.history_builder import NODES, A, B, C, R, Tale, failover_tal
 
 
 def only(incidents: list[Incident], kind: str) -> Incident:
-    """The one incident of a kind."""
     (incident,) = [candidate for candidate in incidents if candidate.kind == kind]
     return incident
 
@@ -25,7 +24,6 @@ def steps(incident: Incident, *kinds: str) -> list[tuple[str, str, str]]:
 
 
 def test_nothing_is_invented_in_a_quiet_cluster() -> None:
-    """No row, no incident."""
     assert find_incidents(quiet_tale().history()) == []
 
 
@@ -39,7 +37,6 @@ def test_a_failure_and_the_failover_that_ends_it_are_one_incident() -> None:
 
 
 def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
-    """Silence to PFAIL and FAIL, FAIL to election, election, outage, adoption."""
     incident = only(find_incidents(failover_tale().history()), "failover")
 
     assert (incident.silence_to_pfail_ms, incident.silence_to_fail_ms, incident.fail_to_election_ms) == (
@@ -58,7 +55,6 @@ def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
 
 
 def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return() -> None:
-    """Last sign, PFAIL by observer, report, verdict, election, votes, win, adoption, return."""
     incident = only(find_incidents(failover_tale().history()), "failover")
 
     assert [step.ts_ns for step in incident.steps] == sorted(step.ts_ns for step in incident.steps)
@@ -236,7 +232,6 @@ def test_doubt_of_most_without_verdict_is_a_failure_that_nobody_agreed_on() -> N
 
 
 def test_every_step_and_incident_has_its_words() -> None:
-    """The story names nodes and needs no table of codes."""
     history = failover_tale().history()
     names = name_all(history.nodes, history.addresses)
     incidents = find_incidents(history)
@@ -255,7 +250,6 @@ def test_every_step_and_incident_has_its_words() -> None:
 
 
 def test_ids_of_incidents_do_not_depend_on_the_order_of_rows() -> None:
-    """The same rows in another order give the same list."""
     tale, turned = failover_tale(), failover_tale()
     turned.rows.reverse()
 
@@ -306,7 +300,6 @@ def test_a_master_that_is_never_heard_again_may_have_written_for_an_unknown_time
 
 
 def test_nothing_is_known_of_a_master_that_was_not_heard() -> None:
-    """No header, no range."""
     tale = failover_tale()
     tale.headers = [header for header in tale.headers if header[0] != A]
 

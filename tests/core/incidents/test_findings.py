@@ -21,13 +21,11 @@ def findings(tale: Tale) -> list[Finding]:
 
 
 def codes(tale: Tale) -> list[tuple[str, str, str]]:
-    """Code, node and other of them."""
     return [(finding.code, finding.node, finding.other) for finding in findings(tale)]
 
 
 @pytest.mark.parametrize("tale", [quiet_tale, failover_tale])
 def test_a_cluster_that_keeps_the_rules_has_no_findings(tale: object) -> None:
-    """Quiet, or with a clean failover."""
     assert codes(tale()) == []  # type: ignore[operator]
 
 
@@ -75,12 +73,10 @@ def test_the_loss_of_each_host_is_judged(layout: list[Placed], expected: list[tu
 
 
 def test_nothing_is_found_where_nothing_was_read() -> None:
-    """No rows, no layout, no findings."""
     assert findings(Tale()) == []
 
 
 def test_findings_about_many_nodes_are_one_sentence() -> None:
-    """With the worst of them, their number and the first names."""
     nodes = [f"{number:040x}" for number in range(1, 31)]
     alike = [
         Finding("note", FindingCode.REPLICATION_LAG, node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))

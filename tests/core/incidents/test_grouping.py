@@ -15,7 +15,6 @@ FAILED = "f" * 40
 def step(
     at_ms: int, kind: EventKind, actor: str, *, subject: str = FAILED, detail: str = "", amount: int | None = None
 ) -> Step:
-    """What *actor* did *at_ms*."""
     return Step(at_ms * MS, kind, actor, subject, 7, amount, detail, at_ms)
 
 
@@ -43,7 +42,6 @@ def test_steps_of_a_failover_of_57_nodes_are_merged_to_a_dozen() -> None:
 
 
 def test_few_nodes_are_told_one_by_one() -> None:
-    """A small cluster's story loses nothing."""
     steps = [step(place, EventKind.PFAIL, node) for place, node in enumerate(NODES[: MANY - 1])]
 
     assert grouped(steps) == steps
@@ -65,7 +63,6 @@ def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> N
 
 
 def test_slots_of_many_masters_add_up() -> None:
-    """Each lost its own."""
     (group,) = grouped(
         [step(place, EventKind.UNSERVED, node, subject="", amount=100) for place, node in enumerate(NODES)]
     )

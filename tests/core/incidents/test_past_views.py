@@ -15,7 +15,6 @@ from tests.builders.history_builder import A, B, C, R, failover_tale, ns
 
 
 def rows() -> list[NodeViewRow]:
-    """The beliefs of the failover."""
     return [row for row in failover_tale().rows if isinstance(row, NodeViewRow)]
 
 
@@ -48,7 +47,6 @@ def test_two_views_differ_where_one_did_not_hear_yet() -> None:
 
 
 def test_an_observer_or_time_without_beliefs_is_said() -> None:
-    """Before the capture, or an id that is no observer."""
     with pytest.raises(ClusterCoreError, match="no view of"):
         view_at(rows(), B, ns(-1))
 
@@ -57,13 +55,11 @@ def test_an_observer_or_time_without_beliefs_is_said() -> None:
     ("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A), ("7001", B)]
 )
 def test_an_observer_is_found_by_id_prefix_address_or_port(wanted: str, found: str) -> None:
-    """What a person types."""
     assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
 
 
 @pytest.mark.parametrize(("wanted", "said"), [("a", "may be"), ("x", "no observer"), ("", "no observer")])
 def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, said: str) -> None:
-    """Two ids begin alike, or none does."""
     with pytest.raises(ClusterCoreError, match=said):
         find_observer(wanted, {A: "10.0.0.1:7000", "ab" * 20: "10.0.0.1:7001"})
 
@@ -82,7 +78,6 @@ def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, said: str)
     ],
 )
 def test_a_time_is_read_in_every_usual_form(text: str) -> None:
-    """s, ms, µs, ns and ISO 8601 with or without an offset."""
     assert time_ns(text) == 1_700_000_000_500_000_000
 
 
@@ -90,11 +85,9 @@ def test_a_time_is_read_in_every_usual_form(text: str) -> None:
     "text", ["", "yesterday", "17e8", "2023-13-01", "-5", "9" * 40, "1" * 5000, "2023-11-14T25:00Z"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
-    """A caller says what is understood."""
     assert time_ns(text) is None
 
 
 @given(st.integers(min_value=10**17, max_value=9 * 10**18))
 def test_a_written_time_is_read_back_to_the_microsecond(ts_ns: int) -> None:
-    """Whatever is printed can be given again."""
     assert time_ns(write_instant(ts_ns)) == ts_ns // 1000 * 1000

@@ -39,7 +39,6 @@ def dead(*gone: str, back_s: float = 20.0, agreed: bool = True, **replica: int) 
 
 
 def told(tale: Tale) -> list[Incident]:
-    """All incidents."""
     return find_incidents(tale.history())
 
 
@@ -61,7 +60,6 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
 
 
 def test_a_master_without_replicas_is_told_so() -> None:
-    """B has none."""
     (incident,) = told(dead(B))
 
     assert reasons(incident) == ["no failover of b: it has no replica"]

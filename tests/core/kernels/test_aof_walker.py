@@ -149,7 +149,6 @@ def test_golden_logs_have_their_commands_keys_and_errors():
 @pytest.mark.long
 @pytest.mark.parametrize("count", MUTATIONS)
 def test_mutations_end_in_commands_a_cut_or_an_error(count):
-    """Damaged files never crash or hang."""
     chance, ends = random.Random(20_261_121), set[bool]()
     for _ in range(count):
         data = bytearray(SMALL)

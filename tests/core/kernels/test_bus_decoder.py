@@ -104,7 +104,6 @@ def test_a_big_message_and_many_gossip_entries_fit() -> None:
 
 
 def test_packets_without_tcp_are_counted_by_reason() -> None:
-    """Nothing is passed over in silence."""
     file = pcap([replace(event, cut=cut) for event, cut in zip(conversation([EVERY]), (0, 15, 30, 45), strict=False)])
 
     rows = captured([file]).rows
@@ -156,7 +155,6 @@ def captures(draw: st.DrawFn) -> bytes:
 @settings(max_examples=examples(150))
 @given(captures(), st.sampled_from([4096, 400]))
 def test_a_file_in_pieces_has_the_messages_and_rows_of_the_whole_file(file: bytes, piece: int) -> None:
-    """Whatever happened to its packets."""
     whole, pieces = captured([file]), captured([file[at : at + piece] for at in range(0, len(file), piece)])
 
     assert pieces._replace(rows=[]) == whole._replace(rows=[])
@@ -165,7 +163,6 @@ def test_a_file_in_pieces_has_the_messages_and_rows_of_the_whole_file(file: byte
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
 def test_a_capture_that_lost_packets_has_gaps_and_fewer_messages(share: float) -> None:
-    """Each message that is left was sent."""
     recorded = packets_of(DATA / "bus-redis-7.0" / "bus.pcap.gz")[200:1400]
     whole = captured([as_pcap(recorded)])
 

@@ -197,7 +197,6 @@ def test_three_hundred_mutations_end_in_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_ten_thousand_mutations_end_in_rows(part: int) -> None:
-    """The same with seeds of their own, in four parts."""
     some, fewer = run(1000 + 2500 * part, 3500 + 2500 * part)
 
     assert some > 800

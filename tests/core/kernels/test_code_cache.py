@@ -38,7 +38,6 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """An empty place for compiled code."""
     return tmp_path / "cache"
 
 

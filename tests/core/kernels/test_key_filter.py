@@ -24,7 +24,6 @@ def named(names):
 
 
 def chosen(**conditions) -> list[bytes]:
-    """The names that conditions choose."""
     batch = named(NAMES)
     return [batch.key(row) for row in key_filter(**conditions).rows(batch, None)]
 
@@ -45,7 +44,6 @@ def chosen(**conditions) -> list[bytes]:
     ],
 )
 def test_patterns_are_those_of_keys(pattern, names):
-    """Stars, classes, ranges, escapes."""
     assert chosen(match=[pattern]) == names
 
 
@@ -55,7 +53,6 @@ def test_patterns_are_those_of_keys(pattern, names):
 )
 @settings(max_examples=examples(300))
 def test_patterns_agree_with_those_of_file_names(pattern, names):
-    """Where both mean the same."""
     batch = named(names)
     keys = [batch.key(row) for row in key_filter(match=[pattern]).rows(batch, None)]
 
@@ -63,7 +60,6 @@ def test_patterns_agree_with_those_of_file_names(pattern, names):
 
 
 def test_conditions_of_one_option_are_joined_by_or_those_of_several_by_and():
-    """A prefix, a pattern, a slot."""
     assert chosen(match=["a*"], prefix=["cart"]) == [b"cart:{user:1}", b"a*b", b"a[b"]
     assert chosen(slot=str(key_slot(b"user:1"))) == [b"user:1", b"cart:{user:1}"]
     assert chosen(type=["hash"]) == []
@@ -106,7 +102,6 @@ def test_ranges_have_units(text, units, expected):
     ],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, message):
-    """Option, line, column, and what is wrong there."""
     with pytest.raises(ConditionError) as caught:
         key_filter(**conditions)
 

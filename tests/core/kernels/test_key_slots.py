@@ -62,7 +62,6 @@ def test_every_layout_of_a_column_gives_the_same_slots(kind: pa.DataType) -> Non
 
 
 def test_fixed_size_and_empty_columns_are_columns_too() -> None:
-    """No key, no slot."""
     fixed = pa.array([b"aaaa", b"{b}c"], pa.binary(4))
 
     assert key_slots(fixed).tolist() == [key_slot(b"aaaa"), key_slot(b"{b}c")]
@@ -82,7 +81,6 @@ def test_fixed_size_and_empty_columns_are_columns_too() -> None:
     ],
 )
 def test_a_null_is_an_error_that_names_its_first_row(keys: pa.Array) -> None:
-    """A key that is not there has no slot."""
     with pytest.raises(ValueError, match=r"row (2|1) of the keys is null"):
         key_slots(keys)
 

@@ -27,7 +27,6 @@ KEYS = st.lists(
 
 
 def plain_amounts(size, ttl_s, idle_s, freq, rates):
-    """What the columns of `USES` hold of one key."""
     untouched = [size if idle_s is not None and idle_s >= days * DAY_S else 0 for days in (1, 7, 30)]
     expiring = [size if ttl_s is not None and ttl_s < limit else 0 for limit in (3600, DAY_S, 7 * DAY_S, 1 << 40)]
     rate = 0 if freq is None else round(rates[freq] * PER_S)

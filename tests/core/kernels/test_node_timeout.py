@@ -99,7 +99,6 @@ def test_it_is_settled_after_a_minute_and_not_revised() -> None:
 
 
 def test_a_fleet_of_more_nodes_and_connections_than_at_first_is_watched() -> None:
-    """Tables grow."""
     messages: list[Said] = []
     for i in range(30):
         for number in range(90):

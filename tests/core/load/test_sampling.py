@@ -109,7 +109,6 @@ def test_even_sizes_are_not_called_skewed_however_few_were_drawn():
 
 
 def test_keys_that_were_all_measured_have_no_error():
-    """A part that is whole is counted, not estimated."""
     parts = [part_of(2, [Draw(b"a:1", 10), Draw(b"b:1", 30)], whole=True)]
 
     assert estimate_all(parts) == (Estimate(2.0, 0.0), Estimate(40.0, 0.0), 2)
@@ -126,7 +125,6 @@ def test_one_draw_has_an_error_beyond_its_own_estimate():
 
 
 def test_nothing_drawn_is_nothing_estimated():
-    """No draws, no groups."""
     assert estimate_groups([part_of(10, [])], group) == {}
     assert estimate_all([]).hits == 0
 

@@ -52,12 +52,10 @@ def test_a_negative_counter_is_refused():
     ("how", "expected"), [("last", [4.0, 0.0]), ("mean", [2.5, 3.0]), ("p95", [4.0, 6.0]), ("ewma", [3.125, 1.5])]
 )
 def test_windows_combine_as_asked(how, expected):
-    """Windows are oldest first."""
     assert combine_windows([[1, 6], [2, 6], [3, 0], [4, 0]], how, smoothing=0.5) == pytest.approx(expected)
 
 
 def test_the_95th_percentile_is_that_of_the_nearest_rank():
-    """Of 20 windows the 19th, of 100 the 95th."""
     assert combine(list(range(1, 21)), "p95") == 19
     assert combine(list(range(100, 0, -1)), "p95") == 95
 

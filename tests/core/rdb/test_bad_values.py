@@ -41,7 +41,6 @@ def keys_of(record: bytes, dialect: str) -> int:
 
 @pytest.mark.long
 def test_mutations_are_errors_or_values():
-    """Seeded; a changed byte, a removed piece, a length that lies."""
     chance = random.Random(20_261_122)
     values = 0
     for number in range(4_000):

@@ -20,7 +20,6 @@ def test_the_check_value_is_that_of_the_servers_source():
 @settings(deadline=None)
 @given(st.binary(max_size=300), SEEDS, st.integers(0, 9))
 def test_bytes_at_any_alignment_are_divided_by_the_polynomial(data: bytes, seed: int, lead: int):
-    """Bit by bit, as the polynomial says."""
     padded = np.frombuffer(bytes(lead) + data, dtype=np.uint8)
     expected = seed
     for byte in data:

@@ -47,7 +47,6 @@ SELECT = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
 
 
 def written(dump: bytes, style: int, **options) -> bytes:
-    """All keys of *dump* in *style*."""
     return written_by(dump, style, **options)[0]
 
 
@@ -73,7 +72,6 @@ def test_json_lines_hold_rare_encodings_and_what_is_no_text():
 )
 @pytest.mark.parametrize("style", [state.JSON, state.RESP])
 def test_a_buffer_that_is_always_too_small_changes_nothing(dump, style):
-    """Every type and encoding of recorded dumps."""
     raw = dump if isinstance(dump, bytes) else dump.read_bytes()
 
     assert written(raw, style, buffer_bytes=700) == written(raw, style)

@@ -29,7 +29,6 @@ def test_a_dumped_value_is_a_record_of_a_file():
 
 
 def test_calls_out_of_order_are_errors():
-    """Head, database, keys, end: nothing else makes a file."""
     writer = RdbWriter(Target("REDIS", 10))
     with pytest.raises(ProtocolError, match="head"):
         writer.end()

@@ -56,7 +56,6 @@ def seen(owners: Sequence[str] | None = None, opened: Sequence[int] = ()) -> Nod
 
 
 def test_owners_are_as_planned_when_every_node_sees_them() -> None:
-    """All nodes, all slots."""
     owners, opened = audit_owners(stored(), ClusterSight({"a": seen(), "b": seen()}))
 
     assert (owners.kept, opened.kept) == (True, True)
@@ -64,7 +63,6 @@ def test_owners_are_as_planned_when_every_node_sees_them() -> None:
 
 
 def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
-    """The first slot is reported with both owners."""
     slot = stored().plan.moves[0].slot
     stale = list(stored().plan.owners_after)
     stale[slot] = "a" if stored().plan.owners_after[slot] == "b" else "b"
@@ -76,7 +74,6 @@ def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
 
 
 def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
-    """Its view is unknown."""
     owners, _ = audit_owners(stored(), ClusterSight({"a": seen()}, {"b:1": "refused"}))
 
     assert owners.kept is False
@@ -99,7 +96,6 @@ def test_a_failed_node_without_slots_breaks_no_promise() -> None:
 
 
 def test_open_slots_break_the_promise() -> None:
-    """Migrating or importing on any node."""
     _, opened = audit_owners(stored(), ClusterSight({"a": seen(opened=[3]), "b": seen(opened=[3, 7])}))
 
     assert (opened.kept, opened.measured) == (False, 2)
@@ -139,7 +135,6 @@ def test_a_load_within_the_limit_keeps_the_promise() -> None:
 
 
 def test_a_load_over_the_limit_breaks_it_and_names_the_master() -> None:
-    """By a little more than the slack."""
     audit = audit_load(stored(), load(a=1.21 * 24, b=0.79 * 24))
 
     assert audit.kept is False
@@ -160,7 +155,6 @@ def test_a_promise_is_unknown_where_the_error_reaches_across_what_is_allowed() -
 
 @pytest.mark.parametrize("measured", [load(), load(a=0, b=0), Measured("cpu_usec", {"a": 3.0}, "by hand")])
 def test_what_was_not_planned_or_not_measured_is_not_compared(measured: Measured) -> None:
-    """No figure is made up."""
     assert audit_load(stored(), measured).kept is None
 
 
@@ -175,8 +169,6 @@ def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
 
 
 def test_a_plan_is_kept_unless_something_is_broken() -> None:
-    """What cannot be compared breaks nothing."""
-
     def finding(kept: bool | None) -> Finding:
         return Finding(LOAD, "keys", 1, 1, 1, kept, "")
 

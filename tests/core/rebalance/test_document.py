@@ -27,7 +27,6 @@ NODES = [PlannedNode(master.id, f"h:{n}", "z", n) for n, master in enumerate(PRO
 
 @cache
 def planned():
-    """One plan for all tests."""
     return make_plan(PROBLEM)
 
 
@@ -58,7 +57,6 @@ def test_a_plan_comes_back_as_it_was():
 
 @pytest.mark.long
 def test_another_load_or_owner_is_another_plan():
-    """The id is a digest of all of it."""
     document, rows = write_document(PROBLEM, planned(), [], NODES), slot_rows(PROBLEM, planned())
     other = [rows[0]._replace(loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
     moved = [rows[0]._replace(owner=rows[-1].owner), *rows[1:]]
@@ -79,7 +77,6 @@ def test_another_load_or_owner_is_another_plan():
     ],
 )
 def test_a_damaged_document_is_refused(spoil):
-    """With the plan's id, never with a trace."""
     document = json.loads(write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES))
     spoil(document)
 
@@ -96,7 +93,6 @@ def test_a_damaged_document_is_refused(spoil):
 
 @pytest.mark.parametrize(("version", "age"), [(2, "an earlier"), (99, "a later")])
 def test_a_plan_of_another_version_is_refused_with_what_to_do(version, age):
-    """One line that names the command for a new plan."""
     document = {"version": version, "plan": {}}
 
     with pytest.raises(PlanError) as refused:

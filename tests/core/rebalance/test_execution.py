@@ -78,7 +78,6 @@ def assert_all_right(cluster: SimulatedCluster, owners) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_plan_is_carried_out_while_clients_write(path):
-    """Every node ends with the planned owners."""
     cluster = cluster_of(path)
     stored = plan_for(cluster)
 
@@ -208,7 +207,6 @@ def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refus
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("at", range(1, 90, 17))
 def test_a_stop_at_any_moment_leaves_nothing_open(path, at):
-    """What runs is finished."""
     cluster = cluster_of(path)
     stored = plan_for(cluster)
     execution = Execution(stored, [], None, QUICK)

@@ -61,7 +61,6 @@ def test_without_a_placement_zones_come_from_the_cluster():
 
 
 def test_a_node_that_will_join_need_not_be_there_yet():
-    """``add = true``."""
     placement = read_placement('[[nodes]]\nnode = "10.0.0.9:7000"\nadd = true\n')
 
     assert [m.id for m in masters_of(topology(), placement)[0]] == [A, B, "10.0.0.9:7000"]
@@ -112,7 +111,6 @@ def test_a_node_that_is_no_master_of_the_cluster_is_refused(node, said):
 
 
 def test_a_node_that_is_named_twice_is_refused():
-    """By its address and by its id."""
     text = f'[[nodes]]\nnode = "10.0.0.1:7000"\n[[nodes]]\nnode = "{A}"\n'
     with pytest.raises(PlanError, match=r"line 3: a{40} is named twice"):
         masters_of(topology(), read_placement(text))
@@ -126,7 +124,6 @@ def test_slots_that_nobody_owns_are_named():
 
 @given(st.text(max_size=200))
 def test_no_text_makes_the_reader_fail_in_another_way(text):
-    """A placement or a PlanError."""
     with contextlib.suppress(PlanError):
         assert isinstance(read_placement(text).nodes, tuple)
 

@@ -86,7 +86,6 @@ def test_a_small_gain_is_not_worth_a_move():
 
 
 def test_pinned_slots_and_excluded_masters_are_not_touched():
-    """A pinned slot stays, an excluded master neither gives nor gets."""
     masters = [Master("a"), Master("b"), Master("c", excluded=True)]
     cluster = problem([10] * 30, "a" * 16 + "b" * 4 + "c" * 10, masters, pinned=[0, 1, 2], tolerance=0)
     plan = make_plan(cluster)
@@ -164,7 +163,6 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
     ],
 )
 def test_a_plan_that_was_tampered_with_is_found_out(spoil):
-    """The check does not trust a single figure."""
     cluster, problems = sound_plan()
 
     assert check_plan(cluster, problems) == []

@@ -58,7 +58,6 @@ def test_a_cluster_as_it_was_planned_is_refused_nothing_and_warned_of_nothing(pr
     ],
 )
 def test_each_reason_is_a_sentence(changed, sentence):
-    """What is wrong, and where."""
     assert any(reason.startswith(sentence) for reason in reasons(cluster_of(), **changed))
 
 
@@ -147,7 +146,6 @@ def test_the_fastest_path_that_all_know_is_taken(product, path):
 
 
 def test_a_node_that_does_not_answer_is_the_only_reason():
-    """Nothing else can be known."""
     cluster = cluster_of()
     cluster.lost.add("c")
 
@@ -209,7 +207,6 @@ INFO = (
 
 
 def test_a_node_is_read_from_three_answers():
-    """CLUSTER NODES, CLUSTER INFO, INFO."""
     seen = read_node(A, NODES, STATE, INFO)
 
     assert (seen.product, seen.version, seen.server) == ("valkey", (9, 1, 2), "valkey 9.1.2")
@@ -254,7 +251,6 @@ def test_only_the_target_of_a_failed_import_tries_again():
 
 @pytest.mark.parametrize("reply", [b"OK", [b"name"], [[b"name"]], [[b"name", b"x", b"slots", b"99999"]]])
 def test_another_shape_of_jobs_is_a_decode_error(reply):
-    """Never a traceback."""
     with pytest.raises(DecodeError):
         read_jobs(reply)
 

@@ -44,7 +44,6 @@ def plan_of(moves: int = 4, target: str = "b"):
 
 
 def seen(stored, journal, sight: ClusterSight) -> Present:
-    """What `see` makes of *sight*."""
     steps, answer = see(stored, journal), None
     while True:
         try:

@@ -67,7 +67,6 @@ class Tape:
             self.add(0.02, peer, ping(peer, kind=PONG), sent=False, outbound=True)
 
     def replay(self, **options: object) -> list[ReplayRow]:
-        """Run it all."""
         replay = ObserverReplay(HOME, node_timeout_ms=2000, **options)  # type: ignore[arg-type]
         rows: list[ReplayRow] = []
         for item in sorted(self.evidence, key=lambda item: item.ts_ns):

@@ -128,6 +128,5 @@ def answers(server: Server, commands: list[list[bytes]]) -> list[list[bytes]]:
 
 
 def test_a_table_that_there_is_not_is_a_mistake_of_the_caller():
-    """Tables are named by server and version."""
     with pytest.raises(ValueError, match="redis-2"):
         table_of("redis-2.8")

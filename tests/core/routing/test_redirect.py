@@ -204,7 +204,6 @@ def owned_by(owner: str | None, **changes) -> RoutingView:
 
 
 def test_a_decision_is_a_value():
-    """Decisions compare by what they say."""
     assert route(owned_by(OTHER), [b"GET", KEY]) == Moved(SLOT, "10.0.0.2:7001")
     assert route(owned_by(ME), [b"GET", KEY]) == SERVE
 

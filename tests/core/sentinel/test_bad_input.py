@@ -51,7 +51,6 @@ def test_any_value_may_come_in_on_any_connection(values):
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=8), st.booleans())
 def test_any_command_has_an_answer(words, is_ours):
-    """Clients may say anything, also to SENTINEL."""
     bench = Bench()
     bench.replies.clear()
     bench.handle(ev.ClientCommand(3, ((b"SENTINEL", *words) if is_ours else tuple(words))))

@@ -74,7 +74,6 @@ def test_numbers_that_lie_are_cut():
 
 @given(st.text(max_size=300))
 def test_any_text_is_read(text):
-    """Bytes of a peer raise nothing."""
     assert read_info(f"role:slave\r\n{text}").role in (Flag.MASTER, Flag.REPLICA)
 
 
@@ -97,7 +96,6 @@ def test_what_has_not_eight_fields_is_no_message(text):
 
 @given(st.text(alphabet=",0123456789abc-\x00\n", max_size=200))
 def test_any_text_is_read_or_dropped(text):
-    """Bytes of a peer raise nothing."""
     hello = parse_hello(text)
 
     assert (hello is None) == (text.count(",") != 7)

@@ -91,7 +91,6 @@ def test_mutated_words_change_beliefs_at_most() -> None:
 
 
 def test_lines_of_logs_and_polls_survive_mutation() -> None:
-    """A line is read, or refused with its number."""
     rng = Random(SEED)
     poll = json.dumps(
         {
@@ -121,7 +120,6 @@ def test_lines_of_logs_and_polls_survive_mutation() -> None:
      b'{"masters": [["name"]], "t": 1, "port": 1}', b'{"masters": [], "t": 1}', b'{"masters": [], "t": 1e999, "port": 1}'],
 )  # fmt: skip
 def test_a_line_that_is_no_poll_is_refused(raw: bytes) -> None:
-    """With its line as the offset."""
     with pytest.raises(DecodeError) as refused:
         read_poll_line(raw, line=3, source="polls")
 
@@ -129,7 +127,6 @@ def test_a_line_that_is_no_poll_is_refused(raw: bytes) -> None:
 
 
 def test_numbers_that_lie_do_no_harm() -> None:
-    """Ports, epochs and quorums beyond every bound."""
     huge = "9" * 300
     items = [
         *watched(),

@@ -208,13 +208,11 @@ def test_a_write_of_a_shard_that_is_down_is_not_lost_unless_the_shard_went_on_wi
     [Layout(0), Layout(1, -1), Layout(3000), Layout(100, 25), Layout(2, 0, 9), Layout(900, 2), Layout(1, 0, 1, -1)],
 )
 def test_impossible_layouts_are_refused(layout):
-    """With a reason."""
     with pytest.raises(LayoutError):
         check_layout(layout)
 
 
 def test_a_layout_names_its_nodes_and_spreads_its_shards():
-    """No zone holds a whole shard."""
     names = names_of(Layout(3, 2, 3, 1))
     places = places_of(Layout(3, 2, 3, 1), lambda name: NodeSettings(), Random(1))
     zones = {place.name: place.zone for place in places}

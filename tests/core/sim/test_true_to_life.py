@@ -118,7 +118,6 @@ def test_lost_elections_cost_four_node_timeouts_in_redis_7_0_and_not_in_valkey_8
 
 
 def test_a_trial_is_the_same_anywhere():
-    """A value in, a value out."""
     trial = Trial(seed=3, profile="valkey-8.1", node_timeout_ms=2000, clients=2, fault="zone", shards=6)
 
     assert run_trial(trial, Random) == run_trial(trial, Random)
@@ -140,7 +139,6 @@ def test_every_fault_ends_with_new_masters(fault, hit):
 
 
 def test_without_a_fault_nothing_happens():
-    """No election, no doubt that lasts."""
     outcome = run_trial(Trial(fault="none", node_timeout_ms=2000, limit_s=20.0), Random)
 
     assert (outcome.failed_shards, outcome.elections, outcome.false_failures) == ((), 0, 0)

@@ -22,7 +22,6 @@ SETS = st.one_of(
 
 @given(SETS)
 def test_a_set_holds_what_was_put_in(slots: frozenset[int]) -> None:
-    """Length, order, membership and truth are those of a sorted frozenset."""
     made = SlotSet(slots)
 
     assert list(made) == sorted(slots)
@@ -44,7 +43,6 @@ def test_every_form_leads_back_to_the_set(slots: frozenset[int]) -> None:
 
 @given(SETS, SETS)
 def test_the_algebra_is_that_of_frozensets(one: frozenset[int], two: frozenset[int]) -> None:
-    """Union, intersection, difference, complement and comparisons."""
     left, right = SlotSet(one), SlotSet(two)
 
     assert set(left | right) == one | two
@@ -75,7 +73,6 @@ def test_text_is_what_cluster_nodes_prints() -> None:
 
 @pytest.mark.parametrize("slot", [-1, SLOT_COUNT, 10**30])
 def test_a_slot_out_of_range_is_refused(slot: int) -> None:
-    """There are 16384 slots."""
     with pytest.raises(ValueError, match="slot"):
         SlotSet([slot])
     with pytest.raises(ValueError, match="slot"):
@@ -110,7 +107,6 @@ def test_a_set_does_not_change() -> None:
 
 
 def test_coverage_follows_every_change() -> None:
-    """Coverage is what the owners say."""
     slots = SlotMap()
     for slot in (*range(10), 20):
         slots.assign(slot, "a")
@@ -123,13 +119,11 @@ def test_coverage_follows_every_change() -> None:
 
 
 def test_two_nodes_cannot_start_with_the_same_slot() -> None:
-    """A map has one owner per slot."""
     with pytest.raises(ValueError, match="slot 7 belongs to a and to b"):
         SlotMap({"a": SlotSet([7]), "b": SlotSet([7])})
 
 
 def test_slots_out_of_range_have_no_owner() -> None:
-    """There are 16384 slots."""
     with pytest.raises(IndexError):
         SlotMap()[SLOT_COUNT]
     with pytest.raises(IndexError):

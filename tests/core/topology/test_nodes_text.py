@@ -73,7 +73,6 @@ def test_cluster_nodes_comes_back_as_it_was(topology: Topology) -> None:
 
 @given(topologies(), st.data())
 def test_text_cut_anywhere_is_a_shorter_text_or_an_error(topology: Topology, data: st.DataObject) -> None:
-    """Bytes from outside never crash."""
     raw = write_nodes(topology)
     cut = raw[: data.draw(st.integers(0, len(raw)))]
 
@@ -100,7 +99,6 @@ def test_cluster_nodes_is_read_field_by_field() -> None:
 
 
 def test_a_topology_answers_who_owns_what() -> None:
-    """Owners, masters, replicas and slots without an owner, as data."""
     topology = read_topology(NODES)
 
     assert [node.id for node in topology.masters()] == [B, C]
@@ -160,7 +158,6 @@ GOOD = f"{A} h:1@2 master - 0 0 1 connected 0-9\n"
     ],
 )
 def test_what_is_wrong_is_named_with_its_offset(text: str, at: int, reason: str) -> None:
-    """One line for a person: source, offset, reason."""
     with pytest.raises(DecodeError, match=reason) as caught:
         read_topology(text.encode(), source="nodes.txt")
 
@@ -168,7 +165,6 @@ def test_what_is_wrong_is_named_with_its_offset(text: str, at: int, reason: str)
 
 
 def test_a_last_line_cut_short_is_truncated() -> None:
-    """The file ends where a copy stopped."""
     with pytest.raises(TruncatedError):
         read_topology((GOOD + f"{B} h:1").encode())
 

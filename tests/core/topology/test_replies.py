@@ -37,7 +37,6 @@ def test_a_reply_is_the_same_topology_in_every_form(raw: bytes) -> None:
 
 @given(st.sampled_from(RAW), st.data())
 def test_a_reply_cut_or_changed_anywhere_is_read_or_refused(reply: bytes, data: st.DataObject) -> None:
-    """Bytes from outside never crash."""
     raw = bytearray(reply)
     at = data.draw(st.integers(0, len(raw) - 1))
     if data.draw(st.booleans()):
@@ -148,7 +147,6 @@ def test_an_empty_reply_is_a_topology_without_nodes() -> None:
     ],
 )
 def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, reason: str) -> None:
-    """One line for a person."""
     with pytest.raises(DecodeError, match=reason):
         read_topology(json.dumps(reply).encode())
 
@@ -179,7 +177,6 @@ def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, re
     ],
 )
 def test_what_is_no_description_is_refused(raw: bytes, offset: int, reason: str) -> None:
-    """Source, offset and reason for every form."""
     with pytest.raises(DecodeError, match=reason) as caught:
         read_topology(raw, source="file")
 
@@ -187,7 +184,6 @@ def test_what_is_no_description_is_refused(raw: bytes, offset: int, reason: str)
 
 
 def test_text_that_ends_before_its_last_item_is_truncated() -> None:
-    """A copy that stopped."""
     for raw in (b"1) 1) ", b"*2\r\n:1\r\n"):
         with pytest.raises(TruncatedError):
             read_topology(raw)
@@ -198,7 +194,6 @@ def test_text_that_ends_before_its_last_item_is_truncated() -> None:
 def test_replies_of_a_real_server_describe_what_cluster_nodes_does(
     server: str, command: str, request: pytest.FixtureRequest
 ) -> None:
-    """The bytes of both protocols."""
     node = request.getfixturevalue(server)
     (own,) = read_topology(node.raw_reply("CLUSTER", "NODES")).nodes
     for protocol in (2, 3):
@@ -215,7 +210,6 @@ def test_replies_of_a_real_server_describe_what_cluster_nodes_does(
 def test_what_redis_cli_prints_is_the_same_topology(
     command: str, options: list[str], request: pytest.FixtureRequest
 ) -> None:
-    """The numbered text and the JSON of the real program."""
     if shutil.which("redis-cli") is None:
         pytest.skip("redis-cli is not installed")
     node = request.getfixturevalue("redis_cluster_node")

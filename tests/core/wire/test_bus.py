@@ -41,7 +41,6 @@ def test_every_kind_of_message_is_understood_and_written_back(made: Message) -> 
 
 @given(messages())
 def test_whatever_is_accepted_is_written_back_byte_for_byte(raw: bytes) -> None:
-    """Wrong counts, unknown types and bytes behind the body included."""
     assert encode_message(decode_message(raw)) == raw
 
 
@@ -196,7 +195,6 @@ def test_total_lies_are_decode_errors_that_say_where() -> None:
 
 
 def test_bytes_behind_totlen_are_kept() -> None:
-    """What is given is what comes back."""
     decoded = decode_message(encode_message(ping()) + b"more")
 
     assert decoded.rest == Unknown(b"more", "4 bytes behind the body")
@@ -216,7 +214,6 @@ def test_the_first_bytes_of_a_header_tell_what_they_reach(size: int) -> None:
 
 
 def test_gossip_entries_that_were_captured_whole_are_read() -> None:
-    """The header and one entry of three."""
     raw = encode_message(gossip_message(0, entries=3))
 
     decoded = decode_partial(raw[: 2256 + 104 + 50])

@@ -47,7 +47,6 @@ def test_messages_come_out_whole_however_their_bytes_come_in(sizes: list[int]) -
 
 
 def test_a_message_belongs_to_the_bytes_that_complete_it() -> None:
-    """Its mark is theirs."""
     framer = BusFramer(synced=True)
     framer.feed(PING[:2000], MARKS[1])
 
@@ -125,7 +124,6 @@ def test_a_length_beyond_the_bound_is_damage() -> None:
 
 
 def test_what_is_left_at_the_end_is_told() -> None:
-    """A partial message, or fewer bytes than a head."""
     for raw, expected in ((PING[:17], ("P", PING[:17])), (PING[:9], (9, "damaged bus message"))):
         framer = BusFramer(synced=True)
         framer.feed(raw, MARKS[0])

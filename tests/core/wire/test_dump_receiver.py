@@ -40,7 +40,6 @@ def test_the_dump_comes_out_whole_however_it_is_cut(framing, cuts, newlines):
 
 @pytest.mark.parametrize("framing", sorted(FRAMED))
 def test_a_dump_that_is_not_all_there_is_not_ended(framing):
-    """One byte is missing."""
     receiver = DumpReceiver()
     output = receiver.feed(FRAMED[framing][:-1])
 

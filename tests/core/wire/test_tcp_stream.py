@@ -66,7 +66,6 @@ def test_a_segment_that_fills_a_hole_gives_its_mark_to_what_waited() -> None:
 
 
 def test_a_hole_that_stays_open_too_long_is_a_gap() -> None:
-    """By time, by bytes and by segments."""
     direction = stream()
     direction.handle(segment(10, 20, at_ns=1))
     late = direction.handle(segment(30, 40, at_ns=HOLE_NS_MAX + 2))
@@ -85,7 +84,6 @@ def test_a_hole_that_stays_open_too_long_is_a_gap() -> None:
 
 
 def test_bytes_cut_by_the_snap_length_are_a_gap_behind_the_segment() -> None:
-    """The rest of the stream goes on behind them."""
     direction = stream()
 
     settled = direction.handle(segment(0, 100, missing=50)) + direction.handle(segment(150, 160))
@@ -110,7 +108,6 @@ def test_a_sequence_number_out_of_any_window_is_a_jump() -> None:
 
 
 def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
-    """A capture begun in the middle."""
     first = Segment(1000, 0, b"abc", 0, Mark(0, 0, 0))
     direction = TcpStream(first)
 

@@ -132,7 +132,6 @@ def test_a_recorder_lands_in_a_store(store, tmp_path):
 
 
 def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(store, tmp_path, capsys):
-    """No such bucket."""
     words = ["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--kinds", "polls"]
     code = run([*words, "--duration", "1"])
     told = without_progress(capsys.readouterr().err)

@@ -29,8 +29,6 @@ from slotscope.reports.terminal import plain_text, print_document
 
 
 class Node(NamedTuple):
-    """A row."""
-
     name: bytes
     keys: int | None
     size: int

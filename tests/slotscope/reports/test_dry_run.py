@@ -76,7 +76,6 @@ def test_the_order_by_hand_is_the_one_that_survives_a_crash():
 
 
 def test_a_command_is_never_cut():
-    """Every second slot in one job."""
     stored, prospect = dry_run([(slot, "a", "b") for slot in range(0, 4000, 2)])
     command = f"a:1> CLUSTER MIGRATESLOTS SLOTSRANGE {' '.join(f'{s} {s}' for s in range(0, 4000, 2))} NODE b\n"
 

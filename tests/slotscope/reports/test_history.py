@@ -82,7 +82,6 @@ ENCODING: dict[str, object] = {"legacy_windows": False, "force_terminal": False}
 
 
 def test_the_list_puts_findings_first() -> None:
-    """Then one line an incident."""
     text = printed()
 
     assert "both claimed 50 slots" in text
@@ -91,7 +90,6 @@ def test_the_list_puts_findings_first() -> None:
 
 
 def test_the_list_begins_with_its_evidence_and_what_more_would_add() -> None:
-    """Right under the headline."""
     lines = " ".join(printed(80).split())
 
     assert "Evidence: 221 messages. Server logs would add causes" in lines
@@ -124,7 +122,6 @@ def test_notes_stand_below_the_incidents() -> None:
 
 
 def test_a_story_counts_time_from_its_start() -> None:
-    """With figures in words, and the message behind each step."""
     stream = io.StringIO()
     print_story(history_report().incidents[0], Console(file=stream, width=140))
     text = stream.getvalue()
@@ -204,7 +201,6 @@ def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs()
 
 
 def test_what_differs_is_said_field_by_field() -> None:
-    """Or that nothing does."""
     book = address_book(views())
 
     assert f"{R} flags: slave -> master" in past_difference(views(), B, ns(13), ns(14), book).lines()

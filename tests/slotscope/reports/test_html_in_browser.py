@@ -20,7 +20,6 @@ LEFT, TOP, RIGHT = 46, 20, 76
 
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The hostile report as a file."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page_of(REPORT), encoding="utf-8")
     return path
@@ -28,7 +27,6 @@ def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(chromium: Any, page_path: Path) -> Page:
-    """The hostile report, freshly opened."""
     return open_page(chromium, page_path)
 
 
@@ -73,7 +71,6 @@ def press(page: Page, *keys: str) -> None:
 
 
 def test_the_pointer_over_a_slot_tells_of_it(page: Page) -> None:
-    """At the middle of its cell."""
     from selenium.webdriver import ActionChains
 
     canvas = page.driver.find_element("css selector", "#slot-cells")
@@ -114,7 +111,6 @@ def test_the_keyboard_walks_the_map(page: Page) -> None:
 
 
 def test_the_map_shows_another_figure(page: Page) -> None:
-    """The picture changes, and the legend tells the range."""
     picture = "return document.getElementById('slot-cells').toDataURL()"
     seen = [page.run(picture)]
     for value in ("keys", "expires", "owner"):

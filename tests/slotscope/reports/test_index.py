@@ -22,7 +22,6 @@ PLAN = changed(rebalance_report(), snapshot_id=AFTER.snapshot_id)
 
 
 def names_of(*paths: str) -> list[str]:
-    """The names of files."""
     return [Path(path).name for path in paths]
 
 
@@ -65,7 +64,6 @@ def test_pages_about_one_snapshot_lead_to_each_other_also_when_the_other_comes_l
 
 
 def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
-    """Nor does it vanish from it."""
     path = deliver(replace(AFTER, snapshot_id="index"), root=str(tmp_path), html=None, stream=None)
 
     assert Path(path).name != "index.html"

@@ -22,7 +22,6 @@ REPORT = replace(keyspace_report(), log=LOG)
 
 
 def printed(report, width: int = 100, encoding: str = "utf-8") -> str:
-    """What the terminal shows."""
     return terminal_of(report, width=width, encoding=encoding)
 
 

@@ -33,7 +33,6 @@ HEIGHT_MAX = 6000
 
 
 def comparison(**options: Any) -> Any:
-    """Two snapshots."""
     return compare_reports(replace(keyspace_report(seed=8), snapshot_id="2026-09-20"), keyspace_report(**options))
 
 
@@ -152,7 +151,6 @@ def sticks_out_px(page: Page) -> int:
 def test_a_page_fits_its_window_and_keeps_nobody_from_reading_it(
     chromium: Any, pages: dict[str, Path], name: str, resize: Callable[[int], None]
 ) -> None:
-    """Nothing sticks out to its side."""
     resize(WIDTHS[0])
     page = open_page(chromium, pages[name])
     wide = []

@@ -40,13 +40,11 @@ def made_plan(seed: int = 3, made_ms: int = MADE_MS, **more: Any) -> MadePlan:
 
 @pytest.fixture(scope="module")
 def made() -> MadePlan:
-    """One plan for all tests."""
     return made_plan()
 
 
 @pytest.fixture
 def root(tmp_path: Path, made: MadePlan) -> str:
-    """Tables that hold it."""
     parts = [{"hash_tag": b"cart:42", "key": None, "keys": 900, "serialized_bytes": 10_000, "memory_bytes": 40_000}]
     write_plan(str(tmp_path), made, bad_records=2, parts={17: parts})
     return str(tmp_path)
@@ -54,7 +52,6 @@ def root(tmp_path: Path, made: MadePlan) -> str:
 
 @pytest.mark.long
 def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) -> None:
-    """Against the plan itself."""
     report = load_rebalance_report(root)
     plan = made.stored.plan
 
@@ -113,7 +110,6 @@ def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path
 
 @pytest.mark.long
 def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
-    """As severity, code, text and subject."""
     said = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
     write_plan(root, made, bad_records=2, parts={}, warnings=[said])
 
@@ -125,7 +121,6 @@ def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str,
 
 @pytest.mark.long
 def test_a_warning_of_an_earlier_version_with_another_code_is_left_out(root: str, made: MadePlan) -> None:
-    """The rest of the report is read."""
     [row] = read_rows(root, REBALANCE_PLANS)
     warning = {"severity": "note", "code": "growth", "text": "grown", "subject": None}
     replace_rows(root, REBALANCE_PLANS, [{**row, "warnings": [warning]}], plan_id=row["plan_id"])
@@ -153,7 +148,6 @@ def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path) -> None:
-    """Which ones are is said."""
     with pytest.raises(InputError, match="no plan there"):
         load_rebalance_report(str(tmp_path / "elsewhere"))
     with pytest.raises(InputError, match="0 plans have that id"):

@@ -10,12 +10,10 @@ from tests.builders.rebalance_report import changed, rebalance_report
 
 
 def rendered(report: RebalanceReport, *, width: int = 100, encoding: str = "utf-8") -> str:
-    """Render as to a file of *encoding*."""
     return terminal_of(report, width=width, encoding=encoding, html_path="out/plan.html")
 
 
 def test_the_verdict_comes_first_and_the_next_command_last() -> None:
-    """Then balance, masters, moves, heavy slots."""
     said = rendered(rebalance_report()).splitlines()
 
     assert said[1].startswith(
@@ -35,7 +33,6 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
 
 
 def test_each_resource_is_told_before_and_after() -> None:
-    """With its limit, and whether that was raised."""
     lines = rendered(rebalance_report()).splitlines()
     row = next(line for line in lines if line.strip().startswith("ops "))
 
@@ -43,7 +40,6 @@ def test_each_resource_is_told_before_and_after() -> None:
 
 
 def test_the_proven_minimum_and_the_gap_are_told() -> None:
-    """Nobody has to open the page for them."""
     assert "at least 580 MB must move (proven); this plan: 3.45 % more" in rendered(rebalance_report())
 
 
@@ -67,7 +63,6 @@ def test_many_masters_are_cut_and_counted() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_do_nothing(encoding: str) -> None:
-    """No control character but line feeds leaves."""
     said = rendered(rebalance_report(hostile=True), encoding=encoding)
 
     assert not [character for character in said if ord(character) < 32 and character != "\n"]

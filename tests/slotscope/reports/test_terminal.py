@@ -28,7 +28,6 @@ def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8"
 
 
 def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is() -> None:
-    """What a person looks for first."""
     report = keyspace_report()
     said = rendered(report)
 
@@ -95,7 +94,6 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
 @pytest.mark.parametrize("masters", [1, 400])
 @pytest.mark.parametrize("sizes", [True, False])
 def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: bool) -> None:
-    """And no figure is cut."""
     report = keyspace_report(hostile=True, masters=masters, sizes=sizes)
     said = rendered(report, width=width)
 
@@ -126,7 +124,6 @@ def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
 
 
 def test_an_empty_snapshot_is_said_in_three_lines() -> None:
-    """No headings above nothing."""
     lines = rendered(empty_report()).splitlines()
 
     assert lines[0] == "Slotscope · snapshot empty"

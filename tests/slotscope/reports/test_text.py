@@ -50,7 +50,6 @@ def test_a_name_is_shown_with_what_is_unsafe_escaped(key: bytes, expected: str) 
 
 @given(st.binary(min_size=1, max_size=200))
 def test_any_name_can_be_read_back_from_what_is_shown(key: bytes) -> None:
-    """Nothing is lost or confused while the name fits."""
     assert read_back(text.shown(key, 10_000)) == key
 
 
@@ -149,7 +148,6 @@ def test_only_nothing_is_no_share_and_only_everything_is_all(part: int | None, w
 
 
 def test_numbers_are_grouped_and_signed() -> None:
-    """Separators between groups of three digits, a sign on every change."""
     assert text.count(12_345) == "12,345"
     assert text.count(12_345, text.THIN_SPACE) == "12\u202f345"
     assert text.signed_count(1_000) == "+1,000"

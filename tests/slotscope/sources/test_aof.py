@@ -100,7 +100,6 @@ def test_a_folder_is_a_log_by_its_manifest(tmp_path, name):
 
 
 def test_what_is_no_log_is_said_with_its_place(tmp_path):
-    """A folder without manifest or with two, a manifest that names missing or outside files."""
     home = recorded_log("redis-7.0", "aof-plain", tmp_path)
     (home / "appendonly.aof.2.incr.aof").unlink()
     with pytest.raises(DecodeError, match="which is not there"):

@@ -20,7 +20,6 @@ from tests.builders.reports_builder import HOSTILE_KEYS
     )
 )
 def test_a_batch_of_names_reads_as_each_alone(names):
-    """Also beside nulls and empty names."""
     assert key_texts(pa.array(names, pa.binary())).to_pylist() == [
         None if name is None else key_text(name) for name in names
     ]
@@ -35,7 +34,6 @@ def test_a_name_reads_as_in_the_reports(name):
 
 
 def test_names_around_the_longest_that_stays_whole():
-    """One more byte, and the middle goes."""
     names = [b"k" * (TEXT_LENGTH_MAX + more) for more in (-1, 0, 1)]
 
     assert key_texts(pa.array(names, pa.binary())).to_pylist() == [key_text(name) for name in names]

@@ -124,7 +124,6 @@ def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monke
 
 
 def everything_told(source: str, folder: Path) -> dict[str, Any]:
-    """Exports of both kinds."""
     told: dict[str, Any] = {}
     for style in ("resp", "json"):
         out = folder / f"out.{style}"

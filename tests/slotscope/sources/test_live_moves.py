@@ -138,7 +138,6 @@ def test_a_target_that_did_not_answer_one_migrate_is_not_waited_for_again():
 
 @pytest.mark.parametrize(("reply", "told_ms"), [(b"*2\r\n$1\r\na\r\n$4\r\n2500\r\n", 2500), (b"-NOPERM no\r\n", 0)])
 def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
-    """A look goes on without it."""
     me = "a" * 40
     line = f"{me} 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n".encode()
 
@@ -159,7 +158,6 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
 
 
 def test_masters_that_the_cluster_does_not_know_are_an_input_error(redis_cluster_node):
-    """And so is an address where nobody listens."""
     with pytest.raises(InputError, match="a master of the plan"):
         open_nodes(Access(), ["d" * 40], f"127.0.0.1:{redis_cluster_node.port}")
     with pytest.raises(InputError, match="refused"):

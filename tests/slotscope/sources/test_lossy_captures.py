@@ -53,7 +53,6 @@ def without_outages(told: Told) -> list[tuple[str, str, str, str]]:
 
 
 def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
-    """Packets of a part of the time."""
     first, length = packets[0].ts_ns, packets[-1].ts_ns - packets[0].ts_ns
     return [packet for packet in packets if low <= (packet.ts_ns - first) / length < high]
 

@@ -94,7 +94,6 @@ def test_a_place_without_clusters_is_said(tmp_path):
 
 
 def test_the_topology_of_polls_is_that_of_the_newest(tmp_path):
-    """As record and collect leave them."""
     polls = put(tmp_path / "polls.jsonl")
     text = NODES.read_text()
     lines = [{"time": 1_795_254_729 + at, "node": "127.0.0.1:7001", "text": one} for at, one in enumerate(("", text))]

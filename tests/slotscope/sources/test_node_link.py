@@ -32,7 +32,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("raw", "said"), HOSTILE.values(), ids=HOSTILE)
 def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
-    """Of a server that is asked, and of one that is polled."""
     with scripted(lambda words: raw) as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError) as error:

@@ -75,7 +75,6 @@ def test_the_newest_info_of_each_node_is_that_of_its_newest_poll_that_holds_it(t
 
 
 def test_a_written_poll_reads_back():
-    """What ``collect`` writes."""
     poll = read_poll(Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, "").line().encode(), line=3)
 
     assert (poll.line, poll.ts_ns, poll.asked_ns, poll.text) == (3, NS, NS - 5, TEXT)
@@ -117,7 +116,6 @@ def test_the_answer_itself_says_who_gave_it(node, text, who):
     ],
 )
 def test_a_line_that_is_no_poll_says_why(raw, reason):
-    """One typed error with the number of the line."""
     with pytest.raises(DecodeError, match=reason) as caught:
         read_poll(raw, line=7, source="polls.jsonl")
 
@@ -131,7 +129,6 @@ def test_a_line_that_is_no_poll_says_why(raw, reason):
     )
 )
 def test_no_value_of_json_raises_anything_else(value):
-    """Members of any kind."""
     shapes = (value, {"time": value, "node": value, "text": TEXT}, {"time": NS, "text": value, "node": value})
 
     assert all(outcome(json.dumps(told).encode()) in ("poll", "line 1") for told in shapes)

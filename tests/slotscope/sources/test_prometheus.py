@@ -126,7 +126,6 @@ def test_a_query_that_is_too_large_is_halved(endpoint, tmp_path):
     ],
 )  # fmt: skip
 def test_a_refusal_is_a_line(endpoint, tmp_path, status, document, said):
-    """With what to do, where something can be done."""
     server = endpoint(lambda query, time_s: (status, document))
 
     with pytest.raises(InputError, match=said.replace("(", r"\(")):
@@ -152,13 +151,11 @@ def test_a_server_that_is_not_there_is_a_line(tmp_path, url, said):
     ],
 )
 def test_a_time_is_checked_before_anything_is_asked(words, said):
-    """One line."""
     with pytest.raises(InputError, match=said):
         check_range(*words)
 
 
 def test_saved_answers_become_rows_with_the_time_before(tmp_path):
-    """Bounds of each change, and a file that is no answer."""
     other = tmp_path / "other.json"
     other.write_bytes(gzip.compress(b'{"a": 1}'))
 

@@ -23,7 +23,6 @@ def read(spark):
 
 
 def test_a_value_is_the_json_that_export_writes(read, tmp_path):
-    """Also of a compressed dump; SQL reads it."""
     packed = tmp_path / "packed.rdb.gz"
     packed.write_bytes(gzip.compress(ZOO.read_bytes()))
     rows = read(packed, values="true").where("type in ('string', 'list', 'zset', 'hash')").collect()
@@ -53,7 +52,6 @@ def test_options_choose_keys_as_export_does(read):
     ],
 )
 def test_wrong_options_are_refused_with_their_place(read, options, line):
-    """In one line within Spark's own."""
     with pytest.raises(Exception, match="line") as caught:
         read(ZOO, **options).count()
 

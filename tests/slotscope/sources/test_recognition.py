@@ -60,7 +60,6 @@ def expected_of(path: Path) -> FileKind | None:
     "path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in RECORDED if "__pycache__" not in path.parts]
 )
 def test_every_recorded_file_is_recognised(path, tmp_path):
-    """Also under a name that says nothing."""
     nameless = tmp_path / "x"
     shutil.copy(path, nameless)
 
@@ -91,7 +90,6 @@ def test_every_recorded_file_is_recognised(path, tmp_path):
     ],
 )
 def test_a_file_is_what_its_first_bytes_say(data, kind, about, tmp_path):
-    """Unknown ones end in words of what they look like."""
     path = tmp_path / "file"
     path.write_bytes(data)
 
@@ -105,7 +103,6 @@ def test_a_file_is_what_its_first_bytes_say(data, kind, about, tmp_path):
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_cut_and_changed_files_end_in_a_line(data, tmp_path):
-    """Any beginning of any recorded file, with bytes changed."""
     whole = data.draw(st.sampled_from([path for path in RECORDED if path.stat().st_size < 300_000])).read_bytes()
     raw = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
     for at, byte in data.draw(
@@ -122,7 +119,6 @@ def test_cut_and_changed_files_end_in_a_line(data, tmp_path):
 
 
 def test_folders_are_searched_and_hidden_files_are_not(tmp_path):
-    """A missing path is an error, an empty folder is none."""
     (tmp_path / "in" / "deep").mkdir(parents=True)
     (tmp_path / "in" / "deep" / "keys.txt").write_text("a\n")
     (tmp_path / "in" / ".hidden").write_text("a\n")
@@ -159,7 +155,6 @@ def test_files_of_one_kind_are_read_by_one_command():
 
 
 def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
-    """They become snapshots of their own."""
     jobs, _ = fitting_jobs(known(d=FileKind.RDB, k=FileKind.KEYS_CSV), "R", "s")
 
     assert [job.words[job.words.index("--snapshot") + 1] for job in jobs] == ["s-dumps", "s-keys-csv"]

@@ -36,7 +36,6 @@ def read(
 
 
 def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
-    """Its id, its port, its version; only events are kept."""
     found = read(tmp_path, logs={"sentinel.log": LINES})
 
     started, told = found.logged[ID]
@@ -86,7 +85,6 @@ def test_a_poll_is_known_by_its_port_when_others_name_it(tmp_path: Path) -> None
 
 
 def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
-    """Strict and permissive."""
     with pytest.raises(DecodeError):
         read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]})
     found = read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]}, polls=["x"], strict=False)

@@ -185,7 +185,6 @@ def test_zones_are_offsets_or_names(tmp_path, words, hours):
 
 @pytest.mark.parametrize("words", ["Nowhere/Atlantis", "+99:00", "../../etc/passwd", "", "\0"])
 def test_a_zone_that_there_is_not_is_refused(words):
-    """One line for the user."""
     with pytest.raises(InputError, match="unknown time zone"):
         zone_of(words)
 

@@ -76,7 +76,6 @@ def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
     [("slot_stats", '{"time": 1}\n{"time": 2,\n', 2), ("monitor", "OK\nrubbish\n", 2)],
 )
 def test_bad_lines_stop_or_are_listed(tmp_path, kind, text, offset):
-    """With file, place and reason."""
     (tmp_path / "f").write_text(text)
     given = {"slot_stats": [], kind: [str(tmp_path / "f")]}
 

@@ -49,13 +49,11 @@ class Wire:
             self.seq[node] += len(payload) + (flags & SYN != 0)
 
     def say(self, node: str, at_ms: float, message: Message) -> None:
-        """A message that arrives."""
         self.put(node, at_ms, ACK, encode_message(message))
         self.put(self.other[node], at_ms + 0.1, ACK)
 
 
 def said(node: str, slots: str, kind: int = MessageType.PING) -> Message:
-    """A PING or PONG of one node that names the other."""
     other = B if node == A else A
     entry = GossipEntry(other, 0, 0, HOSTS[other], PORTS[other] - 10_000, PORTS[other], MASTER)
     return sized(ping(node, entry, kind=kind, slots=slots, port=PORTS[node] - 10_000, cport=PORTS[node]))
@@ -83,7 +81,6 @@ def slots_of_a(wires: tuple[Wire, ...], tmp_path: Path) -> list[str]:
 
 
 def test_a_message_that_arrives_is_believed(tmp_path: Path) -> None:
-    """The counterpart of those below."""
     there, back = talking(6000)
     there.say(A, 3100, said(A, "0-99 200-299"))
 

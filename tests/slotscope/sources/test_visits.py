@@ -47,7 +47,6 @@ def say(words: list[bytes]) -> bytes:
 
 
 def test_servers_on_this_machine_are_asked_one_after_another() -> None:
-    """Never two at once."""
     lock, answering, most = threading.Lock(), 0, 0
 
     def answer(words: list[bytes]) -> bytes:
@@ -69,7 +68,6 @@ def test_servers_on_this_machine_are_asked_one_after_another() -> None:
 
 
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
-    """The others go on meanwhile."""
     with scripted(say) as (port, asked), visits(port, 2) as nodes:
         nodes[0].link.due_s = time.monotonic() + 0.2
         in_turns((node, partial(chat, node, 3)) for node in nodes)

@@ -22,8 +22,6 @@ QUESTIONS_MIN = 20
 
 
 class Question(NamedTuple):
-    """One section of the page."""
-
     title: str
     query: str
     answer: str

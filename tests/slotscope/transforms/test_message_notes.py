@@ -91,7 +91,6 @@ def test_what_is_no_whole_header_of_a_node_says_nothing():
 
 
 def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits():
-    """The greatest bigint, and 0."""
     greatest, unknown = Decimal(2**64 - 1), {"current_epoch": None, "config_epoch": None, "repl_offset": None}
     found = notes(
         header(A, 1, 1, current_epoch=greatest, config_epoch=greatest, repl_offset=greatest),

@@ -63,7 +63,6 @@ def test_views_without_slots_and_no_views_have_no_owners(spark) -> None:
 
 
 def test_a_node_that_is_forgotten_owns_its_slots_until_then(spark) -> None:
-    """And again from when it is met again."""
     views = [("x", "a", "7", 10, 20, None, "log"), ("x", "a", "7", 30, None, 25, "log")]
     intervals = [(7, 7, "a", 1, 10, 20, None, None, "log"), (7, 7, "a", 1, 30, None, 25, None, "log")]
 

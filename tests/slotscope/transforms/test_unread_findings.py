@@ -75,7 +75,6 @@ def test_a_log_is_measured_by_the_worse_of_its_two_readings():
 
 
 def test_nothing_is_partial_where_everything_was_read():
-    """No warning, no share."""
     assert not find_unread([GOOD])
     assert find_partial(find_unread([GOOD])) == []
     assert share_by_node(find_unread([GOOD]), {"a.rdb": "n1"}) == {}
@@ -94,7 +93,6 @@ def test_a_node_lacks_as_much_as_its_worst_input():
 
 
 def test_the_first_warning_says_how_much_is_missing_in_all():
-    """Then each input with its share."""
     found = find_partial(find_unread([GOOD, cut(records=1607)]))
 
     assert [(warning.severity, warning.code) for warning in found] == [("error", "partial")] * 2

@@ -65,7 +65,6 @@ def test_the_answer_to_a_syn_may_be_captured_before_it() -> None:
 
 
 def test_a_new_syn_on_the_same_ports_is_a_new_connection() -> None:
-    """What the old one still held is told."""
     first = conversation([PING, PING[:99]])
     again = conversation([PING], isn=99)
 
@@ -98,7 +97,6 @@ def test_a_capture_at_both_ends_gives_every_message_once() -> None:
 
 
 def test_a_lost_segment_is_a_gap_and_costs_its_message_only() -> None:
-    """From, to, and bytes."""
     sent = conversation(pieces_of(PING * 3, [1180] * 6), isn=0)
     del sent[3 + 2]
 
@@ -110,7 +108,6 @@ def test_a_lost_segment_is_a_gap_and_costs_its_message_only() -> None:
 
 
 def test_snap_length_leaves_headers_without_gossip() -> None:
-    """What is there is decoded, and said."""
     sent = [replace(packet, cut=max(0, len(packet.payload) - 100)) for packet in conversation([PING] * 3)]
 
     capture = captured([pcap(sent)])

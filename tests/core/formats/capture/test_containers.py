@@ -23,7 +23,6 @@ FILES = {
 
 
 def read(file: bytes, piece: int = 1 << 20) -> list[Packet | CaptureProblem]:
-    """All that a file holds."""
     reader = CaptureReader()
     packets = [item for at in range(0, len(file), piece) for item in reader.feed(file[at : at + piece])]
     return [*packets, *reader.finish()]
@@ -31,7 +30,6 @@ def read(file: bytes, piece: int = 1 << 20) -> list[Packet | CaptureProblem]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_packets_are_those_that_dpkt_finds(name: str) -> None:
-    """An independent reader of both containers."""
     dpkt = pytest.importorskip("dpkt")
     kind = dpkt.pcapng.Reader if "pcapng" in name else dpkt.pcap.Reader
 
@@ -47,13 +45,11 @@ def test_packets_are_those_that_dpkt_finds(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 def test_a_file_may_come_in_pieces_of_any_size(name: str, piece: int) -> None:
-    """Nothing but the packet under way is kept."""
     assert read(FILES[name], piece) == read(FILES[name])
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
-    """Every byte."""
     file = FILES[name]
     whole = [packet for packet in read(file) if isinstance(packet, Packet)]
     assert whole
@@ -68,7 +64,6 @@ def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
 
 
 def test_nanoseconds_are_exact() -> None:
-    """Both containers count them as whole numbers."""
     sent = [SENT[0].__class__(**{**SENT[0].__dict__, "ts_ns": START_NS + 123_456_789})]
 
     for file in (pcap(sent, nanoseconds=True), pcapng(sent, tsresol=9)):
@@ -87,7 +82,6 @@ def test_nanoseconds_are_exact() -> None:
     ],
 )
 def test_a_file_that_is_no_capture_says_what_it_is(start: bytes, reason: str) -> None:
-    """One problem for the whole file."""
     file = start + bytes(100) if start else b""
 
     assert read(file, 3) == [CaptureProblem(0, reason, len(file))]
@@ -132,7 +126,6 @@ def test_a_packet_block_that_contradicts_itself_is_passed_over() -> None:
 
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_damage_never_raises(name: str, data: st.DataObject) -> None:
-    """Bits flip anywhere."""
     file = bytearray(FILES[name])
     for _ in range(4):
         file[data.draw(st.integers(0, len(file) - 1))] ^= 1 << data.draw(st.integers(0, 7))

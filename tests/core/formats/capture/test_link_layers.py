@@ -33,7 +33,6 @@ LINKS = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276]
 @pytest.mark.parametrize("link_type", LINKS)
 @pytest.mark.parametrize("sent", [V4, V6], ids=["IPv4", "IPv6"])
 def test_segments_are_found_on_every_link_type(link_type: int, sent: Sent) -> None:
-    """Ethernet, Linux cooked v1 and v2, raw IP, BSD loopback."""
     data = frame(sent, link_type)
     view = view_of(link_type, data, len(data))
 
@@ -86,7 +85,6 @@ def test_a_frame_cut_by_the_snap_length_says_how_much_is_missing() -> None:
 
 
 def test_frames_without_a_segment_say_why() -> None:
-    """One word a reason."""
     arp = bytes(12) + b"\x08\x06" + bytes(28)
     udp = bytearray(frame(V4))
     udp[14 + 9] = 17
@@ -114,7 +112,6 @@ def test_frames_without_a_segment_say_why() -> None:
 
 @given(st.sampled_from([*LINKS, 77]), st.binary(max_size=120), st.integers(0, 50))
 def test_no_bytes_raise(link_type: int, data: bytes, more: int) -> None:
-    """Segments stay within what was captured."""
     view = view_of(link_type, data, len(data) + more)
 
     assert 0 <= view.start <= view.start + view.length <= len(data)
