@@ -226,7 +226,7 @@ class History:
 
     @cached_property
     def known_owners(self) -> set[str]:
-        """Return nodes known to have had slots without evidence of which: they voted, lost a shard, or refused."""
+        """Return nodes that had unknown slots: they voted, lost a shard, or refused."""
         kinds = (EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_MFSTART)
         owners = {event.observer for event in self.events_of(*kinds)} | {vote.voter for vote in self.votes}
         return owners | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
@@ -282,7 +282,7 @@ class History:
         return spans[at] if at >= 0 else None
 
     def alive_ns(self, node: str) -> list[int]:
-        """Times at which lines of the log of *node*, and headers that it may have built a tick before, show that it did not stand still."""
+        """Return times at which log lines or headers of *node* show activity; a header may be built a tick before."""
         lines = [line.ts_ns for line in self.lines.of_node.get(node, ())]
         spans = self.speech.get(node, ())
         return sorted([*lines, *(ts_ns - TICK_NS for span in spans for ts_ns in (span.from_ns, span.to_ns))])

@@ -43,9 +43,8 @@ class Step(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """*seen_bytes* were written and not taken over; None if the old master was not heard.
-
-    Then it could write for *unheard_ms* more (0: all of it was seen; None: unknown).
+    """*seen_bytes* were written and not taken over; None if the old master was not heard. It could write for *unheard_ms*
+    more (0: all was seen; None: unknown).
     """
 
     seen_bytes: int | None = None

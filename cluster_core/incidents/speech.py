@@ -91,10 +91,7 @@ class SpeechFolder:
         self._ended.append(span._replace(silent_after=silent))
 
     def feed_alike(self, last: Said, count: int, offset_max: int) -> bool:
-        """Add *count* headers that repeat the open span apart from times and offsets; return False, and add none, if they do not.
-
-        Times do not go back, and none of the headers follows a silence.
-        """
+        """Add *count* headers without silence that repeat the open span apart from times and offsets; else return False and add none."""
         span, flags = self._open, last.flags & CLAIMED_FLAGS
         claim = (flags, last.replicaof, last.config_epoch, last.slots, last.state)
         if span is None or claim != span.claim or last.current_epoch != span.current_epoch:

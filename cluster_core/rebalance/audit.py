@@ -1,4 +1,4 @@
-"""Did a plan keep its promise?  Measurements after its moves against the figures of the plan; no IO."""
+"""Compare measurements after a plan's moves with the figures that it promised."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OWNERS = "owners"
 OPEN_SLOTS = "open slots"
 LEFT_BEHIND = "keys left behind"
 LOAD = "load"
-"""Aspects of an audit: one finding each, `LOAD` one a resource."""
+"""Aspects of an audit; `LOAD` has one finding per resource."""
 
 SLACK = 0.005
-"""Fair shares by which a measured load may exceed its promise: data changed while slots moved."""
+"""Excess of a measured load over its promise, in fair shares, that counts as growth during the moves."""
 STANDARD_ERRORS = 1.96
 """Half-width, in standard errors, of a 95 % confidence interval."""
 DETAILS_MAX = 5
@@ -47,8 +47,7 @@ class Finding(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Load of each master (node id) in one resource.
-
-    *errors* are standard errors of estimates, *basis* is the way of measuring, *doubt* a reason not to compare.
+    |    *errors* are standard errors of estimates, *basis* is the measuring method, *doubt* a reason not to compare.
     """
 
     resource: str
@@ -91,7 +90,6 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
 
 
 def _is_out(sight: ClusterSight, address: str) -> bool:
-    """Return whether all nodes that answer and know the node at *address* mark it failing, without slots."""
     views = [(node, name) for node in sight.nodes.values() for name, at in node.addresses.items() if at == address]
     return bool(views) and all(name in node.doubted and not node.owners.get(name) for node, name in views)
 
@@ -116,10 +114,9 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
 
 
 def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
-    """Return the heaviest master over its fair share, promised against measured.
+    """Compare the heaviest master over its fair share with the promise, which includes the plan's limit and *slack*.
 
-    A load may grow up to the plan's limit and *slack* without breaking the promise.  Where the error of an estimate reaches across that,
-    it is unknown whether the promise was kept.
+    The result is unknown if the error of an estimate reaches across that limit.
     """
     reach = next((reach for reach in stored.plan.reach if reach.resource == measured.resource), None)
     promised = None if reach is None else float(reach.after)
@@ -140,7 +137,7 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
 
 
 def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
-    """Return the largest load over its fair share, the master that has it, and the standard error of that figure."""
+    """Return the largest load over its fair share, its master, and the figure's standard error."""
     scaled = validate(stored.problem)
     total = sum(
         load for node, load in measured.loads.items() if node not in {m.id for m in scaled.masters if m.excluded}

@@ -1,4 +1,4 @@
-"""Does a plan hold?  Bound, limits and sums once more, in whole numbers and fractions, without the search that made it."""
+"""Check a plan: bound, limits and sums in whole numbers and fractions, independent of the search."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from cluster_core.rebalance.range_bound import least_ranges
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
-    """Return the faults of *plan* for *problem*, one sentence each; an empty list when all of it holds.
-
-    Raises PlanError when the problem itself is not valid.
-    """
+    """Return the faults of *plan* for *problem*, one sentence each; PlanError for an invalid problem."""
     if set(plan.given_up) != set(problem.soft[len(problem.soft) - len(plan.given_up) :]):
         return ["a goal is given up that is not soft, or more important than one that is kept"]
     scaled = validate(without_goals(problem, plan.given_up))
@@ -69,7 +66,7 @@ def _after(scaled: Scaled, plan: Plan) -> tuple[int, ...]:
 
 
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """Check that a plan that claims so keeps every limit and empties exactly the drained masters."""
+    """Check that a plan with this claim keeps every limit and empties all drained masters."""
     if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
         return []
     wrong = []
@@ -129,7 +126,7 @@ def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
 
 
 def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
-    """The heaviest slots of each floor do not fit below it."""
+    """Check that the heaviest slots of each floor do not fit below it."""
     wrong = []
     takers = scaled.takers()
     for r, floor in enumerate(plan.floors):
@@ -167,13 +164,13 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
 
 
 def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """No slot moves into a master that ends above its capacity."""
+    """Check that no slot moves into a master that ends above its capacity."""
     over = {scaled.masters[n].id for n in above_capacity(targets, scaled.totals(owner))}
     return [f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over]
 
 
 def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """The prices prove the bound, and no more moves than there is."""
+    """Check that the prices prove the bound, and that at most all data moves."""
     wrong = []
     if not is_valid(scaled, plan.prices):
         return ["a price is negative, or of a master or zone that takes no slots"]

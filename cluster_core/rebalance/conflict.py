@@ -1,7 +1,7 @@
-"""Limits that no placement can keep together, and how anyone can check that.
+"""Find and prove limits that no placement can meet together.
 
-What is pinned, masters too small for any slot, slots above every capacity, and zones are sums.  For all other limits prices prove it
-(`prices.contradicts`): load paid where it is cheapest comes to more than all limits at these prices.
+Pinned loads, small masters, large slots and zones are checked by sums; prices prove all other conflicts
+(`prices.contradicts`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pin
 from cluster_core.rebalance.prices import Prices, contradicts, is_valid
 
 NEAR_ENOUGH = Fraction(1, 2000)
-"""The least tolerance is looked for until it is known as well as this."""
+"""Precision of the least tolerance."""
 TOLERANCE_MAX = 16384
-"""At this tolerance one master may hold everything."""
+"""With this tolerance one master may hold all data."""
 DIGITS = 10_000
-"""Tolerances are tried in steps of one part of this."""
+"""Tolerances are multiples of one part of this."""
 
 
 class ConflictKind(StrEnum):
-    """Which limits contradict each other."""
+    """Limits that contradict each other."""
 
     PINNED = "pinned slots"
     SLOT = "slots above every capacity"
@@ -36,10 +36,9 @@ class ConflictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Limits that cannot be kept together: of *resources*, on *nodes*, for *slots*.
+    """Contradicting limits of *resources*, on *nodes*, for *slots*, proven by *prices* if limits of several kinds are involved.
 
-    No tolerance up to *least* helps, None: none at all; *share* is the least zone share.  Limits together have *prices*, which prove it at
-    that tolerance.
+    They contradict up to the tolerance *least* (None: at any); *share* is the least zone share.
     """
 
     kind: ConflictKind
@@ -57,7 +56,7 @@ def at_tolerance(scaled: Scaled, tolerance: Fraction) -> Scaled:
 
 
 def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
-    """Return the limits with every tolerance at least *tolerance*; None: only those that no tolerance changes, and the zones' share as asked."""
+    """Return the limits with every tolerance at least *tolerance*; None: only limits that do not depend on tolerance."""
     if tolerance is not None:
         return find_targets(at_tolerance(scaled, tolerance))
     targets = find_targets(scaled)
@@ -75,7 +74,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
-    """Return the conflicts that are mere sums."""
+    """Return the conflicts that sums prove."""
     conflicts = [
         *_pinned(scaled, targets),
         *_small(scaled, targets),
@@ -116,7 +115,7 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
 
 
 def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
-    """Masters that stay must keep a slot, and none is within the limits of some."""
+    """Find masters that must keep a slot although none is within their limits."""
     conflicts = []
     for n in targets.small:
         own = [r for r, load in enumerate(scaled.loads) if int(targets.relaxed[r] * targets.fair[n][r]) < min(load)]
@@ -149,7 +148,7 @@ def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
 
 
 def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> Fraction | None:
-    """Return the largest tolerance that was found to be *impossible*, smaller ones being so; None where every tolerance is."""
+    """Return the largest *impossible* tolerance found by bisection; None if every tolerance is impossible."""
     if impossible(Fraction(TOLERANCE_MAX)):
         return None
     low, high = min(scaled.tolerance), 2 * max(*scaled.tolerance, Fraction(1, 100))
@@ -165,7 +164,7 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
 
 
 def prove(scaled: Scaled, conflict: Conflict) -> bool:
-    """Return whether *conflict* is one, in whole numbers."""
+    """Return whether *conflict* is proven, in whole numbers."""
     if conflict.kind not in (ConflictKind.TOGETHER, ConflictKind.CAPACITY):
         return conflict in plain_conflicts(scaled, find_targets(scaled))
     if conflict.prices is None or not is_valid(scaled, conflict.prices):

@@ -1,7 +1,6 @@
-"""A plan as a JSON document and back, without the columns of gold/rebalance_slots (loads, owners before and after).
+"""Write and read a plan as a JSON document, without the columns of gold/rebalance_slots.
 
-Values are written by their types: a fraction is ``"1/3"``, a dataclass or named tuple a list of its fields in order.  The same plan has
-the same text, byte for byte.
+A fraction is ``"1/3"``, a dataclass or named tuple a list of its fields. Equal plans have equal bytes.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
 
 
 def identify(document: str, rows: Sequence[SlotRow]) -> str:
-    """Return the id of a plan: the beginning of the SHA-256 of its inputs and its content."""
+    """Return the id of a plan: a prefix of the SHA-256 of its inputs and content."""
     digest = hashlib.sha256(document.encode())
     for row in rows:
         ratios = (value.as_integer_ratio() for value in row.loads.values())
@@ -149,7 +148,7 @@ def _fields(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decode(kind: Any, value: Any) -> Any:
-    """Return *value* as a *kind*, as far as the annotations of this package's values go."""
+    """Convert *value* to *kind* by the annotations of this package's classes."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return _decode_one_of(inner, value)

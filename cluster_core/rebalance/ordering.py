@@ -1,9 +1,8 @@
-"""The order of moves: batches of jobs, one job a pair of source and target, with room for both copies at every moment.
+"""Order moves in batches of jobs, one per pair of source and target, with room for both copies.
 
-While a slot moves, both masters hold it: a target needs room for all arriving slots before any leaving slot is gone, and a source keeps its
-slots until the batch is over.  No master gives and takes in one batch: a master that takes a slot raises its config epoch, and its old
-claim on a slot that it has just given away would win until all nodes know the new owner.  A master that gives away its last slot becomes a
-replica of the receiver (default ``cluster-allow-replica-migration yes``), so a master that stays always keeps a slot.
+A target needs room for all arriving slots, and a source keeps its slots, until the batch ends. No master gives and
+takes in one batch: its new config epoch would revive its claim on a slot that it just gave away. A master without
+slots becomes a replica (``cluster-allow-replica-migration yes``), so a remaining master always keeps one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ BATCHES_MAX = 16384
 
 
 class Job(NamedTuple):
-    """Slots from *source* to *target* in one go; *loads* are their sums, in the order of the moves' loads."""
+    """Slots from *source* to *target* in one job; *loads* are their sums."""
 
     source: str
     target: str
@@ -33,7 +32,7 @@ class Job(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Jobs that run at the same time; the next batch starts when all are done."""
+    """Jobs that run together; the next batch starts when all are done."""
 
     number: int
     jobs: tuple[Job, ...]
@@ -41,23 +40,23 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a master may hold while slots move: *limits* by resource number, its loads and slots now, whether it *stays*."""
+    """Room of a master during moves: *limits* by resource number, current loads and slots, whether it *stays*."""
 
     held: tuple[float, ...]
     limits: Mapping[int, float]
     slots: int
     stays: bool = True
     excess: float = 0.0
-    """By how much it is over its fair limit: the largest excess gives away first."""
+    """Excess over its fair limit; the largest gives away first."""
 
     @property
     def full(self) -> bool:
-        """Whether it begins above a limit: then it gives away first."""
+        """Return whether it starts above a limit; then it gives away first."""
         return any(self.held[r] > limit for r, limit in self.limits.items())
 
 
 class Order(NamedTuple):
-    """Moves in batches, and those *left*: no target ever has room for both copies."""
+    """Moves in batches, and moves *left* because no target ever has room for both copies."""
 
     batches: list[Batch]
     left: list[Move]
@@ -65,22 +64,21 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeModel:
-    """Seconds that moves take."""
+    """Durations of moves, in seconds."""
 
     job_s: float
     slot_s: float
     bytes_per_s: float
 
     def seconds(self, job: Job, bytes_at: int) -> float:
-        """Return the seconds of one job; *bytes_at* is the place of bytes among the loads."""
+        """Return the duration of one job in seconds; *bytes_at* is the index of bytes in the loads."""
         return self.job_s + len(job.slots) * self.slot_s + job.loads[bytes_at] / self.bytes_per_s
 
 
 def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
-    """Return *moves* as batches: at most one job a source and a target.
+    """Return *moves* as batches; PlanError for a node missing in *rooms*.
 
-    Masters above a limit go first, then those with the largest excess, then small jobs; a job is cut where room ends.  Nothing moves into
-    a master while it is above a limit.  Raises PlanError for a node that *rooms* lacks.
+    Masters above a limit go first, then those with the largest excess, then small jobs; jobs are cut at the available room.
     """
     pairs: dict[tuple[str, str], list[Move]] = {}
     for move in moves:
@@ -115,7 +113,7 @@ class _State:
 
 
 def _fill(pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State) -> list[Job]:
-    """Take what may run together out of *pairs*."""
+    """Remove and return jobs from *pairs* that may run together."""
     busy: set[str] = set()
     jobs = []
     sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}

@@ -1,4 +1,4 @@
-"""What a search came to, as a plan: moves, bound and figures, everything summed up in whole numbers."""
+"""Convert a search result to a plan with exact sums: moves, bound and figures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cluster_core.rebalance.search.relaxation import Relaxation
 
 
 class Outcome(NamedTuple):
-    """A problem, what of it contradicts itself, the *raised* problem planned for, and owners in the end, with prices for its limits.
+    """A problem, its contradictions, the *raised* problem, and final owners with prices for its limits.
 
-    *forgone*: a placement was found that is better, by too little.
+    *forgone*: a better placement was found but gains too little.
     """
 
     scaled: Scaled
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 def conclude(outcome: Outcome) -> Plan:
-    """Return the plan that leads from the problem's owners to those found."""
+    """Return the plan from the problem's owners to the final ones."""
     scaled, owner = outcome.scaled, outcome.owner
     targets = find_targets(scaled)
     bounded, prices, bound = prove(outcome)
@@ -74,7 +74,7 @@ def conclude(outcome: Outcome) -> Plan:
 
 
 def prove(outcome: Outcome) -> tuple[Targets, Prices, int]:
-    """Return the limits that the owners keep, prices for them, and the bound on what moves that they prove."""
+    """Return the limits that the owners keep, their prices, and the proven bound on moved cost."""
     scaled, owner = outcome.scaled, outcome.owner
     limits = find_targets(outcome.raised)
     bounded, holding = kept(scaled, limits, owner), set(owner)
@@ -96,7 +96,7 @@ def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
 
 
 def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
-    """Return by resource where the heaviest masters are, and where they would be if *owner* held."""
+    """Return per resource the heaviest masters now and under *owner*."""
     before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
     return tuple(
         WorstLoad(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
@@ -115,7 +115,7 @@ def _given(value: Number) -> int | float:
 
 
 def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
-    """Return by resource the heaviest load of a master that stays over its fair share; 0 where there is no load."""
+    """Return per resource the heaviest load of a remaining master over its fair share; 0 without load."""
     worst = [Fraction(0)] * len(scaled.resources)
     for n, row in enumerate(scaled.totals(owner)):
         for r, load in enumerate(row):

@@ -1,4 +1,4 @@
-"""A plan as plain values, and as JSON that is the same byte for byte whenever the plan is the same."""
+"""Plans as plain values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cluster_core.rebalance.prices import FREE, Prices
 
 
 class PlanVerdict(StrEnum):
-    """What a plan comes to (`gold/rebalance_plans.verdict`)."""
+    """Result of planning (`gold/rebalance_plans.verdict`)."""
 
     BALANCED = "balanced"
     """Every master is within its limits: nothing moves."""
     TOO_SMALL = "gain too small"
-    """Limits are broken, and a placement was found that is better, but by less than it is worth to move slots for: nothing moves."""
+    """Limits are missed, but the best placement found gains too little: nothing moves."""
     MOVE = "move"
     """The moves bring every master within its limits."""
     CLOSER = "move, not all limits reached"
-    """The moves, if any, bring masters closer to their limits, which no plan was found to keep; whether one exists is unknown."""
+    """The moves, if any, reduce the excess; no plan within all limits was found, and none may exist."""
     IMPOSSIBLE = "these limits cannot be met together"
-    """It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
+    """Proven: no placement meets all limits; the moves, if any, suit the least relaxed limits."""
 
 
 class Move(NamedTuple):
@@ -39,7 +39,7 @@ class Move(NamedTuple):
 
 
 class WorstLoad(NamedTuple):
-    """One resource before and after: the heaviest load over its fair share, the limit, and the proven floor."""
+    """One resource before and after: heaviest load over its fair share, limit, and proven floor."""
 
     resource: str
     before: Fraction
@@ -50,7 +50,7 @@ class WorstLoad(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a *budget* above the bound (None: none at all) would give: *moved* of the cost, in 1/unit, *ranges* and *slots* that move."""
+    """Result of a *budget* above the bound (None: unlimited): *moved* cost in 1/unit, *ranges* and moved *slots*."""
 
     budget: Fraction | None
     moved: int
@@ -60,13 +60,12 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, what it brings, and the proof.
+    """Moves, figures and proof.
 
-    *moved* and *bound* count the resource *cost* in 1/*unit*; *prices* prove the bound.  It is about placements that keep the limits of
-    *tolerance* (one a resource: what was asked, or the least that *conflicts* leave); where the plan misses one, about those that leave no
-    master more than the plan does.  So it is never above what moves.  No placement within these limits has less than *ranges_bound* slot
-    ranges; *curve* is what other budgets would give than *budget*, the share of the bound that may move above it.  *held_back* are slots that
-    would move if a master had room for both copies, *given_up* soft goals that no plan was found to keep.
+    *moved* and *bound* count the resource *cost* in 1/*unit*; *prices* prove the bound. It holds for placements within
+    *tolerance* (per resource: as asked, or the least that *conflicts* allow); if the plan misses a limit, for placements
+    without heavier masters. They have at least *ranges_bound* slot ranges. *budget*: share of the bound that may move above
+    it; *curve*: results of other budgets. *held_back*: slots without room for both copies. *given_up*: soft goals missed.
     """
 
     verdict: PlanVerdict
@@ -94,12 +93,12 @@ class Plan:
 
     @property
     def gap(self) -> Fraction | None:
-        """How far above the bound the plan is, as a share of the bound; None where nothing has to move."""
+        """Return the plan's excess over the bound, as a share of it; None if nothing has to move."""
         return Fraction(self.moved - self.bound, self.bound) if self.bound else None
 
 
 def count_ranges(owner: Sequence[object]) -> int:
-    """Return how many runs of slots with one owner there are."""
+    """Return the number of runs of slots with one owner."""
     return int(len(owner) > 0) + sum(a != b for a, b in pairwise(owner))
 
 

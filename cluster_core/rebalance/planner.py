@@ -1,15 +1,12 @@
-"""Which slots should move where: from a problem to a plan with its proof.
+"""Make a plan with its proof from a problem.
 
-How a plan is made.
-
-1. `validate` puts the problem into whole units, `find_targets` says what every master may hold.  Limits that contradict each other are named
-   with a proof (`conflict`), and the plan is made for the least tolerance that may work.
-2. Where no master is over a limit and none is to drain, nothing moves.
-3. `search.search.Search` finds owners within the limits, first with the headroom taken off the tolerance, then without.
-4. Everything is summed up again in whole numbers (`outcome`), with the bound that prices prove.
-5. Where limits are missed, the planner plans again from where it came to, until a round takes less than a fifth off what is over, so that the
-   result, planned again, stays; then it joins slot ranges, no resource further above its limit.  A soft goal is given up where no plan keeps
-   it, or where it costs many slot ranges.
+1. `validate` scales the problem to whole units; `find_targets` sets limits. Contradicting limits are proven
+   (`conflict`) and relaxed to the least tolerance that may work.
+2. Without an exceeded limit or a drain nothing moves.
+3. `search.search.Search` finds owners within limits, first with headroom, then without.
+4. `outcome` sums up in whole numbers, with the bound that prices prove.
+5. If limits are missed, the planner repeats from the result until a round gains less than a fifth, then joins slot
+   ranges. It drops soft goals that no plan meets or that cost many ranges.
 """
 
 from __future__ import annotations
@@ -39,20 +36,19 @@ from cluster_core.rebalance.search.search import Badness, Result, Search, badnes
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
 LATER_EFFORT = 0.25
-"""Part of the usual search that each round after the first gets."""
+"""Share of the usual search effort for each round after the first."""
 JOINING_EFFORT = 0.25
-"""Part of the usual search for fewer ranges of a plan that misses limits."""
+"""Share of the usual search effort to join ranges of a plan that misses limits."""
 SOFT_RANGES_A_MASTER = 3
-"""Slot ranges a master that a soft goal may always cost; beyond them it may not double the ranges."""
+"""Slot ranges per master that a soft goal may always cost; beyond, it may not double the ranges."""
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
-"""By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
+"""Steps above the least tolerance, until a plan meets the limits."""
 
 
 def make_plan(problem: Problem) -> Plan:
-    """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
+    """Return the plan for *problem*, deterministically; PlanError for bad or impossible input.
 
-    Soft goals are given up one after the other, the least important first, where no plan keeps all limits or where they cost many slot
-    ranges.
+    Drops soft goals, the least important first, that no plan meets or that cost many slot ranges.
     """
     plan = conclude(_find(validate(problem)))
     for first in range(len(problem.soft) - 1, -1, -1):
@@ -70,14 +66,14 @@ def make_plan(problem: Problem) -> Plan:
 
 
 def _saves_ranges(plan: Plan, other: Plan, goals: Collection[str], masters: int) -> bool:
-    """Return whether *other*, without the soft *goals*, has less than half the ranges and makes none of these resources worse."""
+    """Return whether *other*, without the soft *goals*, has less than half the ranges and worsens no such resource."""
     limits = {reach.resource: max(reach.before, reach.limit) for reach in plan.reach}
     is_worse = any(reach.after > limits[reach.resource] for reach in other.reach if reach.resource in goals)
     return not is_worse and 2 * other.ranges_after + masters < plan.ranges_after
 
 
 def _as_asked(problem: Problem, plan: Plan) -> Plan:
-    """Return *plan* with the limits of goals given up as they were asked for."""
+    """Return *plan* with the original limits of dropped goals."""
     asked = find_targets(validate(problem)).relaxed
     reaches = tuple(
         reach._replace(limit=most) if reach.resource in plan.given_up else reach
@@ -87,7 +83,7 @@ def _as_asked(problem: Problem, plan: Plan) -> Plan:
 
 
 def _find(scaled: Scaled) -> Outcome:
-    """Return the best owners found for *scaled*, with limits that are proven impossible raised."""
+    """Return the best owners found for *scaled*, with relaxed limits if they are proven impossible."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
     for number in range(ROUNDS_MAX):
@@ -111,7 +107,7 @@ def _find(scaled: Scaled) -> Outcome:
 
 
 def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
-    """Return *owner*, which misses limits, with fewer slot ranges and no resource further above its limit."""
+    """Return *owner*, which misses limits, with fewer slot ranges and no greater excess."""
     if count_ranges(owner) <= RANGES_A_MASTER * len(scaled.masters):
         return owner
     reached = ratios(scaled, find_targets(scaled), owner)
@@ -152,7 +148,7 @@ def _asked(scaled: Scaled, conflicts: Sequence[Conflict]) -> Scaled:
 
 
 def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
-    """Return the problems that are tried one after the other: with headroom and without, or with tolerance above one proven impossible."""
+    """Return problems to try in order: with and without headroom, or with tolerances above a proven impossible one."""
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is not None:
         return [at_tolerance(scaled, least + slack) for slack in SLACKS]
@@ -168,7 +164,7 @@ def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
 
 
 def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float) -> Outcome:
-    """Return what one search an aim finds, as far as limits are kept."""
+    """Search each aim until limits are met; return the best result."""
     tried: list[tuple[Badness, int, Outcome]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
@@ -186,7 +182,7 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float) -> Ou
 
 
 def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
-    """Return *owner* without what moves into masters that end above their capacity."""
+    """Return *owner* without moves into masters above their capacity."""
     targets, at = find_targets(scaled), list(owner)
     over = above_capacity(targets, scaled.totals(at))
     while moved := [s for s, n in enumerate(at) if n in over and scaled.owner[s] != n]:
@@ -197,7 +193,7 @@ def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _gain(scaled: Scaled, outcome: Outcome) -> bool | None:
-    """Return whether *outcome* is worth moving for: False if it gains too little, None if it gains nothing."""
+    """Return whether *outcome* is worth its moves: False if it gains too little, None if it gains nothing."""
     limits = find_targets(outcome.raised if outcome.conflicts else scaled)
     asked = outcome.raised if outcome.conflicts else scaled
     before, after = (badness(asked, limits, owner) for owner in (scaled.owner, outcome.owner))
@@ -211,7 +207,7 @@ def _gain(scaled: Scaled, outcome: Outcome) -> bool | None:
 
 
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
-    """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
+    """Return *plan* without the moves of *slots*, which never have room for both copies, with new figures."""
     scaled = validate(without_goals(problem, plan.given_up))
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     places = scaled.places(plan.owners_after)
@@ -222,7 +218,7 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
 
 
 def defragment(problem: Problem) -> Plan:
-    """Return the plan of fewest slot ranges, whatever moves, in which no heaviest master is heavier than before, or than it may be."""
+    """Return the plan with the fewest slot ranges, at any cost, that keeps limits or the heaviest loads."""
     outcome = _find(validate(problem))
     scaled = outcome.scaled
     if outcome.owner == scaled.owner and not outcome.conflicts:
@@ -237,7 +233,7 @@ def defragment(problem: Problem) -> Plan:
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:
-    """Return into how many tags a hash tag of *load* must be split so that each is at most *target*; PlanError for target 0."""
+    """Return the number of tags to split a hash tag of *load* into, each at most *target*; PlanError for target 0."""
     whole, part = exact(load, "load of the tag"), exact(target, "target")
     if not part:
         raise PlanError("no tag fits a target of 0")

@@ -1,15 +1,13 @@
-"""The proof behind a plan: prices for load, which anyone can add up in whole numbers.
+"""Prove a plan's bound by prices of load (Lagrangian duality), summed up in whole numbers.
 
-Let a unit of resource r on master n cost p[n][r] >= 0, and on any master of zone z also q[z][r] >= 0; let load that stays on its owner n cost
-k[n][r] >= 0 more.  A slot that stays pays all prices of its owner; one that moves pays what moving it costs and p and q of its new master.
-All slots together pay at least the sum of what each pays where it is cheapest.  Within the limits they pay for load at most prices times
-limits, as what stays on a master is no more than what it holds.  So in every placement within the limits
+A unit of resource r pays p[n][r] >= 0 on master n, q[z][r] >= 0 in zone z, and k[n][r] >= 0 if it stays on owner n.
+Each slot pays at least at its cheapest master, and all load within limits pays at most prices times limits. So every
+placement within limits has, for any prices,
 
     cost moved  >=  sum over slots of min(stay, move + cheapest master)  -  sum of prices times limits
 
-for any prices at all: nobody has to trust the solver that found them.  Where the right side is above 0 although moving costs nothing, no
-placement keeps the limits.  A slot heavier than the limit of a master counts there as much as fills that limit, since its host holds no other
-load of that resource.
+If the right side is above 0 with free moves, no placement meets the limits. A slot heavier than a master's limit counts
+as that limit, as its host holds no other load of that resource.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, fillers
 
 WORD_BITS = 62
-"""Sums below so many bits are added in machine words, larger ones in Python's whole numbers."""
+"""Sums below so many bits use machine words, larger ones Python's integers."""
 PRICE_BITS = 24
-"""Bits of the dearest prices, at least."""
+"""Minimum bits of the largest price."""
 HALF = 31
 NO_ZONES: Mapping[str, NDArray[np.float64]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices by master id and by zone, one a resource, in 2**-*bits* units of cost a unit of load; without a row: 0.
+    """Prices by master id and by zone, per resource, in 2**-*bits* units of cost per unit of load (default 0).
 
-    *staying* are those of load that stays on its owner.
+    *staying*: additional prices of load that stays on its owner.
     """
 
     bits: int = 0
@@ -46,7 +44,7 @@ class Prices:
 
 
 FREE = Prices()
-"""No prices: what drained masters hold must move, and nothing else is proven."""
+"""No prices: only loads of drained masters must move."""
 
 
 def least_moved(scaled: Scaled, targets: Targets, prices: Prices, holding: Collection[int] = ()) -> int:
@@ -56,13 +54,13 @@ def least_moved(scaled: Scaled, targets: Targets, prices: Prices, holding: Colle
 
 
 def contradicts(scaled: Scaled, targets: Targets, prices: Prices) -> bool:
-    """Return whether *prices* prove that no placement keeps the limits of *targets*."""
+    """Return whether *prices* prove that no placement meets *targets*."""
     paid, limits = _both_sides(scaled, targets, prices, (), moving=False)
     return paid > limits
 
 
 def is_valid(scaled: Scaled, prices: Prices) -> bool:
-    """Return whether *prices* are not negative, one a resource, and of masters that take slots and zones of the problem."""
+    """Return whether *prices* are non-negative, one per resource, of known takers and zones."""
     ids = {scaled.masters[n].id for n in scaled.takers()}
     zones = {master.zone for master in scaled.masters}
     rows = [*prices.masters.values(), *prices.zones.values(), *prices.staying.values()]
@@ -74,7 +72,7 @@ def is_valid(scaled: Scaled, prices: Prices) -> bool:
 def _both_sides(
     scaled: Scaled, targets: Targets, prices: Prices, holding: Collection[int], *, moving: bool
 ) -> tuple[int, int]:  # fmt: skip
-    """Return what all slots pay at least, and prices times limits, in 2**-bits units of cost."""
+    """Return the least payment of all slots, and prices times limits, in 2**-bits units of cost."""
     zoned = prices.zones if targets.zone_share is not None else {}
     none = (0,) * len(scaled.resources)
     rows = [_sum_of(prices.masters.get(m.id, none), zoned.get(m.zone, none)) for m in scaled.masters]
@@ -104,7 +102,7 @@ def _both_sides(
 def _heavy(
     scaled: Scaled, targets: Targets, prices: Prices, zoned: Mapping[str, Sequence[int]], s: int, *, moving: bool
 ) -> int:  # fmt: skip
-    """Return what a heavy slot pays at least: on each master it counts as much as fills it."""
+    """Return the least payment of a heavy slot, which counts as its master's limit."""
     none = (0,) * len(scaled.resources)
     filled = {r for t, r in fillers(scaled, targets) if t == s}
     owner, cost = scaled.owner[s], scaled.loads[scaled.cost][s] << prices.bits if moving else 0
@@ -127,7 +125,7 @@ def _sum_of(values: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Payments:
-    """What slots pay, as arrays of machine words where all sums fit."""
+    """Payments of slots, as arrays of machine words if sums fit."""
 
     def __init__(self, scaled: Scaled, rows: Sequence[Sequence[int]], bits: int, *, moving: bool) -> None:
         most = (max(scaled.loads[scaled.cost]) << bits) + sum(
@@ -156,7 +154,7 @@ class _Payments:
         return paid
 
     def move(self, rows: Iterable[Sequence[int]]) -> NDArray[Any]:
-        """Return by slot the cost of moving it, and the prices of the cheapest master: for who stays where it is cheapest, no more than that."""
+        """Return per slot the cost of a move plus the prices of the cheapest master."""
         kinds = _cheapest({tuple(row) for row in rows})
         every = slice(None)
         paid: NDArray[Any] = np.minimum.reduce([self._pay(row, every) for row in kinds])
@@ -165,7 +163,7 @@ class _Payments:
 
 
 def _cheapest(rows: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return *rows* without those that are nowhere cheaper than another."""
+    """Return *rows* without dominated ones."""
     kept: list[tuple[int, ...]] = []
     for row in sorted(rows):
         if not any(all(a <= b for a, b in zip(other, row, strict=True)) for other in kept):
@@ -174,7 +172,7 @@ def _cheapest(rows: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _sum(values: NDArray[Any]) -> int:
-    """Return the exact sum of whole numbers that are not negative."""
+    """Return the exact sum of non-negative whole numbers."""
     if values.dtype == object:
         return sum(values.tolist())
     return (int((values >> HALF).sum()) << HALF) + int((values & ((1 << HALF) - 1)).sum())
@@ -187,8 +185,8 @@ def whole_prices(
     *,
     staying: bool = False,
 ) -> Prices:
-    """Return prices [master][resource], given in mean loads of cost for a mean load of the resource, as whole numbers; of load that is *staying*,
-    or of all load.
+    """Return whole-number prices from *masters* [master, resource], in mean costs per mean load; for load that stays if
+    *staying*.
     """
     totals = [sum(load) or 1 for load in scaled.loads]
     paid = totals[scaled.cost]

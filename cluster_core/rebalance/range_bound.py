@@ -1,4 +1,4 @@
-"""How many slot ranges there are at least, whatever moves: masters that hold slots, and slots that must not move between others'."""
+"""Lower bound on slot ranges: masters with slots, and borders between fixed slots."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cluster_core.rebalance.plan import count_ranges
 
 
 def least_ranges(scaled: Scaled, targets: Targets) -> int:
-    """Return a lower bound on the slot ranges of every placement within *targets*; sums and counts, nothing to trust.
+    """Return a lower bound on the slot ranges of every placement within *targets*.
 
-    Between two neighbouring slots that must not move and are of different masters there is a border.  A master without such slots that
-    stays an owner has a range of its own, and so has every empty one without which the others have not the room for all load.
+    Neighbouring fixed slots of different masters have a border. Each remaining owner without fixed slots has a range, as
+    has each empty master without which room is short.
     """
     fixed = sorted(scaled.fixed)
     pinned = count_ranges([scaled.owner[s] for s in fixed])
@@ -21,7 +21,7 @@ def least_ranges(scaled: Scaled, targets: Targets) -> int:
 
 
 def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
-    """Return how many masters that hold nothing must take something."""
+    """Return the number of empty masters that must take slots."""
     takers = scaled.takers()
     most = 0
     for r, load in enumerate(scaled.loads):

@@ -1,4 +1,4 @@
-"""A stored plan: with its inputs, its batches, and the state of the cluster that it is for."""
+"""A stored plan with its inputs, batches, and cluster state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan with everything that its check, execution and audit need; *nodes* in the order of the problem's masters.
+    """A plan with all inputs of its check, execution and audit; *nodes* in the order of the problem's masters.
 
-    *unread* are the inputs that could not be read in full; loads are without them.
+    *unread* are unreadable inputs; loads exclude them.
     """
 
     plan_id: str

@@ -34,7 +34,7 @@ LINK_NS: Final = 150_000_000
 LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA)
 """A replica that is promoted, or follows another master, closes the link to its master itself."""
 UP_NS: Final = 150_000_000
-"""A new master holds the cluster for up within this time, if all other slots are served."""
+"""Maximum time until a new master reports cluster state OK, if all other slots are served."""
 DOUBT_TIMEOUTS: Final = 3
 """Maximum node timeouts, plus a second, until a dead node is marked FAIL."""
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
@@ -81,7 +81,7 @@ class _Tenure(NamedTuple):
 
 
 SHARDS_MIN: Final = 2
-"""One master that refuses is the whole cluster only if its slots are known to be all: evidence of others may be missing."""
+"""Minimum shards of a cluster outage: with one shard, others may be missing from the evidence."""
 
 
 # -- shards -----------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _was_master(history: History, node: str) -> bool:
 
 
 def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
-    """Whether a shard has slots then, as far as that is known."""
+    """Return whether a shard has slots then, as far as known."""
     tenure = next((held for held in tenures if held.end is None or ts_ns <= held.end.ts_ns), tenures[-1])
     bits = _slots(history, tenure, ts_ns)
     is_owner = tenure.begin or tenure.end or tenure.node in history.known_owners
@@ -146,7 +146,7 @@ def _serves(history: History, tenures: Sequence[_Tenure], ts_ns: int) -> bool:
 
 
 def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -> Iterator[tuple[Interval, int | None]]:
-    """The outages of a master, and its slots then (None: unknown)."""
+    """Yield the outages of a master, each with its slots (None: unknown)."""
     begin, end = tenure.begin, tenure.end
     for lack in _lacks(history, tenure.node, episodes):
         if begin is not None:
@@ -173,7 +173,7 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
 
 
 def _unseen_ns(history: History, winner: str) -> int:
-    """For how long a new master may refuse where neither its log nor a header shows when it holds the cluster for up."""
+    """Return the maximum time a new master may refuse, if no log or header shows cluster state OK."""
     return 0 if history.lines.of_node.get(winner) or history.speech.get(winner) else UP_NS
 
 
@@ -199,7 +199,7 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 
 
 def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
-    """When *node* did not serve whatever slots it had."""
+    """Return the periods in which *node* did not serve, whatever its slots."""
     restarts = [ended for ended in history.restarts if ended.node == node]
     lacks = [_down(history, ended) for ended in restarts]
     for episode in episodes:
@@ -309,7 +309,7 @@ def _silence(history: History, episode: Episode) -> Interval:
 
 
 def _cleared_ns(history: History, episode: Episode) -> int | None:
-    """Return when the first observer cleared PFAIL or FAIL, which it does once it reaches the node; None if none did."""
+    """Return when the first observer cleared PFAIL or FAIL; None if none did."""
     return min(
         (
             spell.to_ns
@@ -329,7 +329,7 @@ def _marked_ns(history: History, spell: Doubt) -> int:
 
 
 def _is_by_rule(history: History, spell: Doubt) -> bool:
-    """Whether nothing but a rule tells when an observer marked a node: its timer may run a tick later."""
+    """Return whether only a rule dates an observer's mark: its timer may run a tick later."""
     view = history.view_at(spell.observer, spell.subject, spell.from_ns)
     marked = history.lines.between(spell.observer, spell.from_ns - TICK_NS, spell.from_ns + TICK_NS, EventKind.PFAIL)
     return view is not None and view.evidence is Source.RULE and all(other.subject != spell.subject for other in marked)

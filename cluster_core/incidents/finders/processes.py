@@ -23,7 +23,7 @@ ROLLING_NS: Final = 300_000_000_000
 
 
 def find_restarts(history: History, incidents: Iterable[Incident], service: Service) -> list[Incident]:
-    """Return restarts of several nodes, rolling or together, and single ones outside of *told*."""
+    """Return restarts of several nodes, rolling or together, and single ones outside of *incidents*."""
     covered = [incident for incident in incidents if incident.kind in (IncidentKind.FAILOVER, IncidentKind.FAILURE)]
     incidents_found = []
     for group in runs(

@@ -286,7 +286,7 @@ def _open_steps(group: list[OpenSlot]) -> list[Step]:
 
 
 def _is_of(incident: Incident, source: str, target: str, ts_ns: int, history: History) -> bool:
-    """Return whether a slot opened at *ts_ns* belongs to the resharding *one*."""
+    """Return whether a slot opened at *ts_ns* belongs to the resharding *incident*."""
     pause_ns = history.thresholds.resharding_pause_ns
     pairs = {(step.subject, step.actor) for step in incident.steps if step.kind == EventKind.MOVED}
     return (source, target) in pairs and incident.started_ns - pause_ns <= ts_ns <= (

@@ -38,10 +38,7 @@ class JobSight:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still move slots.
-
-        A failed import of Redis 8.4 retries by itself: the target does (asmCron); an entry of the source alone never does.
-        """
+        """Whether it may still move slots; a failed import of Redis 8.4 retries at its target (asmCron)."""
         if self.state in FINISHED:
             return False
         return self.state not in FAILED or (self.state == "failed" and not self.outgoing and self.retries is not None)
@@ -51,8 +48,8 @@ class JobSight:
 class NodeSight:
     """One node and its view of the cluster.
 
-    *owners* are the slots of every node in its view, *epochs* the config epochs of masters that are not gone (`Node.is_gone`).  *migrating*
-    and *importing* are its own open slots with the id of the other end, *open_keys* the numbers of its keys in them.
+    *owners*: slots by node; *epochs*: config epochs of present masters (`Node.is_gone`); *migrating*, *importing*: its open
+    slots with the other end's id; *open_keys*: the number of its keys in them.
     """
 
     id: str
@@ -100,7 +97,7 @@ class ClusterSight:
     lost: Mapping[str, str] = field(default_factory=dict)
 
     def owner_list(self) -> list[str]:
-        """Return the owner of every slot: the node that claims it, else the highest config epoch of the owners that nodes name."""
+        """Return the owner of every slot: its claimant, else the named owner with the highest config epoch."""
         owners = [""] * SLOT_COUNT
         epochs = self.epochs()
         silent = {owner for node in self.nodes.values() for owner in node.owners} - self.nodes.keys()
@@ -114,7 +111,7 @@ class ClusterSight:
         return owners
 
     def disputed(self) -> SlotSet:
-        """Return the slots with different owners in the views of nodes; views without any owner do not count."""
+        """Return the slots that different views assign to different owners, ignoring views without owners."""
         views = [dict(node.owners) for node in self.nodes.values() if node.owners]
         if all(view == views[0] for view in views):
             return SlotSet()
@@ -131,10 +128,10 @@ class ClusterSight:
         return disputed_slots
 
     def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
-        """Return, by node, the slots of *slots* with a wrong owner in its view, each with the right one.
+        """Return, by node, slots of *slots* with a wrong owner in its view, each with the right one.
 
-        A node that imports a slot keeps the old owner until the slot is closed, also after a failover.  While that owner is failing or a
-        replica, the node reports ``cluster_state:fail`` and serves nobody (`clusterUpdateSlotsConfigWith` skips such slots).
+        An importing node keeps a replaced owner until the slot is closed, and reports ``cluster_state:fail``
+        (`clusterUpdateSlotsConfigWith` skips such slots).
         """
         owners = self.owner_list() if slots else []
         owners_by_node: dict[str, dict[int, str]] = {}
@@ -164,10 +161,7 @@ class ClusterSight:
         return list(jobs.values())
 
     def epochs(self) -> dict[str, int]:
-        """Return the config epoch of every master: its own, else the highest one in the views of nodes, if most of them list it.
-
-        A single node may list a master that failed long ago, with slots that it imports from there.
-        """
+        """Return each master's config epoch: its own, else the highest in the views, if most list that master."""
         listed: dict[str, list[int]] = {}
         for node in self.nodes.values():
             for name, epoch in node.epochs.items():
@@ -229,7 +223,7 @@ def read_server(facts: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
 
 
 def _topology(text: bytes, source: str) -> Topology:
-    """Return CLUSTER NODES text as a topology; lines that differ in ping times only are parsed once for all nodes."""
+    """Parse CLUSTER NODES text; lines that differ in ping times only are parsed once for all nodes."""
     nodes = []
     for line in text.splitlines():
         fields = line.split(b" ")
@@ -268,7 +262,7 @@ def job_question(product: str, version: Sequence[int]) -> tuple[str, ...]:
 
 
 def read_jobs(reply: Any) -> tuple[JobSight, ...]:
-    """Return the migrations in a reply to `job_question` (RESP2: lists of names and values); DecodeError for another shape."""
+    """Return the migrations in a reply to `job_question` (RESP2); DecodeError for another shape."""
     if not isinstance(reply, list):
         raise DecodeError("not a list of migrations", offset=0)
     return tuple(_read_job(entry) for entry in reply)

@@ -1,4 +1,4 @@
-"""What an execution asks for, and the answers: the interface between `Execution` and the code that does the IO."""
+"""Requests of an execution and their answers: the interface between `Execution` and the IO code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cluster_core.rebalance.execution.journal import Step
 NODE_TIMEOUT_DEFAULT_MS: Final = 15_000
 """cluster-node-timeout where a server does not report it: the default of the servers."""
 ANSWER_S: Final = 5.0
-"""Limit of one look at one node; the look is repeated until the patience ends."""
+"""Timeout of one look at one node; looks repeat until the patience ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The command *words* for *node*."""
+    """Send the command *words* to *node*."""
 
     node: str
     words: tuple[str | bytes, ...]
@@ -24,7 +24,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """MIGRATE of *keys* for *source*, to the address of *target*, database 0; with REPLACE if *replace*."""
+    """MIGRATE *keys* from *source* to the address of *target*, database 0, with REPLACE if *replace*."""
 
     source: str
     target: str
@@ -34,7 +34,7 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the state of *nodes*; answered with a `ClusterSight` after *within_s* at most."""
+    """Read the state of *nodes*; answered with a `ClusterSight` within *within_s*."""
 
     nodes: tuple[str, ...]
     within_s: float = ANSWER_S
@@ -42,9 +42,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send each command to its node, those of one node in order; answered with a `Reply` each.
+    """Send commands to their nodes, in order per node; answered with one `Reply` each.
 
-    A node has *within_s* for all of its commands; MIGRATE gives up after *migrate_ms*.
+    *within_s* limits each node's commands together; MIGRATE times out after *migrate_ms*.
     """
 
     commands: tuple[Send | Migrate, ...]
@@ -54,7 +54,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Append *steps* to the journal; answered when they are stored."""
+    """Append *steps* to the journal; answered when stored."""
 
     steps: tuple[Step, ...]
 
@@ -104,7 +104,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No answer: the server may or may not have carried out the command."""
+    """No answer: the command may have run."""
 
     text: str
 

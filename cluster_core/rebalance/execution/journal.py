@@ -15,7 +15,7 @@ class StepKind(StrEnum):
 
     STARTED = "started"
     INTENT = "intent"
-    """Before the first command: from now on these slots may be open or have moved."""
+    """Written before the first command: from here these slots may be open or moved."""
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -24,7 +24,7 @@ class StepKind(StrEnum):
     FINISHED = "finished"
     ROLLED_BACK = "rolled-back"
     HELD = "held"
-    """On an object store: the execution extends its lease of the root; the detail names its process."""
+    """The execution extends its lease of the root on an object store; the detail names its process."""
 
 
 class Step(NamedTuple):
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The rows of earlier runs: the last intent of each slot, and pending intents (without an end)."""
+    """Rows of earlier runs: the last intent of each slot, and intents without an end."""
 
     intents: dict[int, tuple[str, str]]
     pending: dict[int, tuple[str, str]]
@@ -55,11 +55,11 @@ class Journal:
 
     @property
     def ends(self) -> set[str]:
-        """The masters that gave or took slots."""
+        """Return masters that gave or received slots."""
         return {node for ends in self.intents.values() for node in ends}
 
     def holds(self, slot: int, target: str) -> bool:
-        """Return whether this plan moved *slot* to its owner *target*: by a `DONE` row, or by a pending intent."""
+        """Return whether this plan moved *slot* to *target*, by a `DONE` row or a pending intent."""
         return target in (self.left.get(slot), *self.pending.get(slot, ()))
 
     def renamed(self, names: Mapping[str, str]) -> Journal:
@@ -77,7 +77,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no run has begun to move slots."""
+        """Return whether no run has started to move slots."""
         return not self.intents
 
 

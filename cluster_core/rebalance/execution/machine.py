@@ -1,9 +1,8 @@
-"""Carrying a plan out: what to read, what to send, what to write down, in which order; without IO.
+"""Execute a plan: order of reads, commands and journal rows, without IO.
 
-`Execution.run` is a generator: it yields effects (`effects`), receives their answers, and returns an `Outcome`.  After a kill, the cluster
-and the journal have everything it needs: an intent is written before the first command that could open or move a slot, so an open slot
-without an intent was opened by something else.  A run first reads both, finishes what was interrupted, then goes on with the slots that
-sources still own.
+`Execution.run` is a generator of effects (`effects`) that returns an `Outcome`. It writes an intent before the first
+command that could open or move a slot, so cluster and journal suffice to resume after a kill. A run first finishes
+interrupted moves, then moves the slots that sources still own.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
 FAILOVERS_MAX = 8
-"""Failovers after which one run gives up."""
+"""Failovers after which a run aborts."""
 NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"
 
 
@@ -57,7 +56,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, in a sentence or, refused, in several."""
+    """Result of a run, with one sentence, or several if refused."""
 
     verdict: Verdict
     sentences: tuple[str, ...]
@@ -66,7 +65,7 @@ class Outcome:
 def foresee(
     stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = Settings()  # noqa: B008 - frozen
 ) -> Situation:  # fmt: skip
-    """Return what a run would do in the cluster that *sight* shows: the dry run."""
+    """Return the dry run for the cluster state *sight*."""
     back = journal if how.rollback else None
     away = sight.lost
     sight = _as_needed(stored, sight, back)
@@ -89,9 +88,9 @@ def foresee(
 
 
 def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
-    """Return *sight* without the masters that do not answer and are not needed.
+    """Return *sight* without unreachable masters that the run does not need.
 
-    A rollback needs the sources and targets of its journal; forwards, a run needs the owners of slots and the ends of the moves left.
+    A rollback needs the sources and targets of its journal; a run needs slot owners and both ends of remaining moves.
     """
     if not sight.lost or not sight.nodes:
         return sight
@@ -104,7 +103,7 @@ def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) ->
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
-    """Return whether nothing is left to do: all slots have their planned owners; back, no slot is where the plan moved it."""
+    """Return whether all slots have their planned owners; for a rollback, whether no slot is at its target."""
     unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
     if not now.rollback:
         return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
@@ -113,7 +112,7 @@ def _is_there(now: Situation, owners: Sequence[str]) -> bool:
 
 
 class Execution(Run):
-    """One run; a failover ends it with nothing left open, and the next run continues with the promoted replica."""
+    """One run; a failover ends it without open slots, and the next run continues with the promoted replica."""
 
     __slots__ = ()
 
@@ -133,7 +132,7 @@ class Execution(Run):
         )
 
     def _run(self, now: Present, was_replaced: str) -> Steps[Outcome]:
-        """Run once with the masters of *now*; after a failover in this run (*was_replaced*) slots are closed and none moves."""
+        """Run once with the masters of *now*; after a failover in this run (*was_replaced*) only close open slots."""
         start = self.start = foresee(now.stored, now.sight, now.journal, self.path, self.settings)
         self.journal, sight = now.journal, start.sight
         self.plan_ids = {new: old for old, new in now.replaced.items()}
@@ -201,7 +200,7 @@ class Execution(Run):
         return Outcome(Verdict.FINISHED, (message,))
 
     def _finish_earlier(self, sight: ClusterSight) -> Steps[ClusterSight]:
-        """Finish what an earlier run left: its migrations end, its open slots close."""
+        """Finish an earlier run: wait for its migrations and close its open slots."""
         waited = yield from server_jobs.wait_for_earlier(self, sight)
         if waited:
             sight = yield from self.look()
@@ -244,5 +243,5 @@ class Execution(Run):
 
 
 def moved_so_far(stored: StoredPlan, journal: Journal) -> int:
-    """Return how many slots of the plan are at their targets, by the journal."""
+    """Return the number of slots at their targets, by the journal."""
     return sum(journal.left.get(slot) == target for slot, (_, target) in moves_by_slot(stored).items())

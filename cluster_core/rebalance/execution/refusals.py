@@ -1,4 +1,4 @@
-"""Checks before a run: each reason not to carry the plan out now is a sentence; without one the run may begin."""
+"""Check preconditions of a run; each failed check is a sentence."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from cluster_core.slots.slot_set import SlotSet
 
 _NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
 HEADROOM = 0.95
-"""Share of maxmemory that a target may reach while it holds both copies."""
+"""Maximum share of maxmemory at a target while both copies exist."""
 DIFFERENCES_MAX = 20
-"""Differences from the plan's state that are reported."""
+"""Maximum number of reported differences."""
 VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8, 4))}
-"""Product and least version that a path needs; SETSLOT and MIGRATE work everywhere."""
+"""Minimum server version of a path; SETSLOT and MIGRATE work everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The plan, the cluster, the journal of earlier runs, the batches left, and a forecast of the run.
+    """The plan, the cluster, the journal, the remaining batches and a forecast.
 
-    The forecast has estimated *seconds* by batch, *refusals*, *notes* that do not stop the run, and the timeout of a MIGRATE.
+    The forecast has *seconds* per batch, *refusals*, *notes* and the MIGRATE timeout.
     """
 
     stored: StoredPlan
@@ -44,18 +44,17 @@ class Situation:
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
 
     def name(self, node: str) -> str:
-        """Return the name of a node for a person."""
         return name_of(self.stored, node)
 
 
 def name_of(stored: StoredPlan, node: str) -> str:
-    """Return ``host:port (id…)``, or the id alone for a node that the plan does not have."""
+    """Return ``host:port (id…)``, or the id alone if it is not in the plan."""
     address = next((planned.address for planned in stored.nodes if planned.id == node), "")
     return f"{address} ({node[:8]})" if address else node or "nobody"
 
 
 def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
-    """Return *text* with addresses beside the ids of nodes, from the plan and from *sight*."""
+    """Add addresses of the plan and of *sight* to node ids in *text*."""
     others = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def called(match: re.Match[str]) -> str:
@@ -80,12 +79,12 @@ def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> Path:
 
 
 def refusals(now: Situation) -> list[str]:
-    """Return the reasons not to carry the plan out now, a sentence each, the most important first."""
+    """Return the reasons to refuse the run, one sentence each, most important first."""
     return [sentence for _, sentences in examine(now) for sentence in sentences]
 
 
 def examine(now: Situation) -> list[tuple[str, list[str]]]:
-    """Return each check as a title and sentences about its faults; while a node does not answer, that check alone."""
+    """Return each check with its faults; if a node does not answer, only that check."""
     unseen = [
         f"{now.name(node)} does not answer: {why}; start it, or let one of its replicas take over, then run this again"
         for node, why in sorted(now.sight.lost.items())
@@ -106,7 +105,7 @@ def examine(now: Situation) -> list[tuple[str, list[str]]]:
 
 
 def _unhealthy(now: Situation) -> list[str]:
-    """Nodes that report a cluster that is not ok, unless only for slots that this plan left open: the run closes those first."""
+    """Return nodes with cluster state FAIL, unless only slots left open by this plan cause it."""
     reasons = []
     ours = now.sight.misinformed(now.journal.intents.keys())
     for node in now.sight.nodes.values():
@@ -124,7 +123,7 @@ def _unhealthy(now: Situation) -> list[str]:
 
 
 def _stale(now: Situation) -> list[str]:
-    """Differences from the state of the plan, except those that the plan made, by its journal, and failovers (`succession`)."""
+    """Return differences from the plan's state, except those by its journal and by failovers (`succession`)."""
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
     moves = moves_by_slot(now.stored)
     for slot in now.journal.intents:
@@ -142,10 +141,9 @@ def _stale(now: Situation) -> list[str]:
 
 
 def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mapping[str, int]) -> list[str]:
-    """Return the differences from the state that *stored* was made for, a sentence each, `DIFFERENCES_MAX` at most.
+    """Return up to `DIFFERENCES_MAX` differences from the state that *stored* was made for, one sentence each.
 
-    A config epoch may rise: failovers and moved slots raise it, and owners show whether slots moved. A lower one means a server that was
-    reset or restored.
+    Failovers and moved slots raise config epochs; a lower epoch means that a server was reset or restored.
     """
     planned = {node.id: node.config_epoch for node in stored.nodes}
     changed: dict[tuple[str, str], list[int]] = {}
@@ -171,7 +169,7 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
 
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
-    """Return the slots that a rollback leaves because others moved them, a sentence each."""
+    """Return the slots that a rollback skips because others moved them, one sentence each."""
     slots_by_owner: dict[str, list[int]] = {}
     for slot, (source, _) in moves_by_slot(stored).items():
         if owners[slot] != source and not journal.holds(slot, owners[slot]):
@@ -183,7 +181,7 @@ def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> l
 
 
 def _disagreement(now: Situation) -> list[str]:
-    """Masters that do not agree on the owner of a slot, unless the plan has just moved it."""
+    """Return slots with disputed owners, except those that the plan just moved."""
     disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents and not now.rollback)
     return [f"the masters do not agree on the owner of slots {_short(disputed)}"] if disputed else []
 
@@ -216,7 +214,7 @@ def _foreign_jobs(now: Situation) -> list[str]:
 
 
 def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:
-    """Return whether an earlier run of the plan began this migration."""
+    """Return whether an earlier run of the plan started this migration."""
     return all(journal.intents.get(slot) == (source, target) for slot in slots)
 
 
@@ -238,7 +236,7 @@ def _versions(now: Situation) -> list[str]:
 
 
 def _databases(now: Situation) -> list[str]:
-    """MIGRATE moves keys of database 0; a cluster of Valkey 9 may have more."""
+    """Refuse MIGRATE, which moves database 0 only, if there are more databases (Valkey 9)."""
     return [
         f"{now.name(node)} holds keys in database {max(now.sight.nodes[node].databases)}, which SETSLOT and MIGRATE leave behind: "
         "use --path migrateslots"
@@ -248,7 +246,7 @@ def _databases(now: Situation) -> list[str]:
 
 
 def _room(now: Situation) -> list[str]:
-    """Targets without memory for the worst moment of a batch, when both copies are there."""
+    """Return targets without memory for both copies of a batch."""
     held = {name: float(node.used_memory) for name, node in now.sight.nodes.items()}
     loads = now.stored.problem.loads
     size = next((loads[name] for name in ("memory_bytes", "serialized_bytes") if name in loads), [0.0] * SLOT_COUNT)

@@ -1,4 +1,4 @@
-"""The part of a plan that is left to do, forwards or backwards: its batches, their commands for each kind of server, and their time."""
+"""The remaining part of a plan in either direction: batches, server commands and durations."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.stored_plan import StoredPlan
 
 JOB_TIMES = TimeModel(job_s=0.11, slot_s=0.0, bytes_per_s=90e6)
-"""Jobs of the servers; measured on loopback, as is `BY_HAND_TIMES`."""
+"""Times of server-side jobs, measured on loopback as `BY_HAND_TIMES`."""
 BY_HAND_TIMES = TimeModel(job_s=0.0, slot_s=0.003, bytes_per_s=40e6)
-"""Key by key, with 3 to 6 masters."""
+"""Times of key-by-key moves, with 3 to 6 masters."""
 START_S = 0.1
-"""Journal rows, and reading the state of all masters, for each batch."""
+"""Journal rows and state reads per batch."""
 
 
 class Path(Enum):
-    """How slots move: key by key (any version), by jobs of the source (Valkey 9), by imports of the target (Redis 8.4)."""
+    """Path of slots: key by key (any version), source jobs (Valkey 9), target imports (Redis 8.4)."""
 
     LEGACY = "setslot"
     VALKEY_JOBS = "migrateslots"
@@ -27,10 +27,9 @@ class Path(Enum):
 
 
 def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
-    """Return the batches that are left while *owners* (node id by slot) hold, in order.
+    """Return the remaining batches for *owners* (node id by slot), in order.
 
-    With the journal to go *back* by, the last batch comes first, with source and target exchanged, and only with slots that the plan has
-    moved and its targets still own.
+    *back* is the journal of a rollback: batches and moves are reversed, for slots that the targets still own.
     """
     batches: list[Batch] = []
     for batch in stored.batches if back is None else reversed(stored.batches):
@@ -47,10 +46,10 @@ def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None
 
 
 def waves(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Return *jobs* in groups that may run at the same time: no master both gives and takes.
+    """Split *jobs* into groups that may run together: no master both gives and takes.
 
-    A master that takes a slot raises its config epoch. If it has just given away another slot and not heard of the new owner, its old
-    claim would win, and the new owner would delete the keys.
+    A taker's new config epoch would revive its claim on a slot that it just gave away, and the new owner would delete the
+    keys.
     """
     groups: list[list[Job]] = []
     for job in jobs:
@@ -69,7 +68,7 @@ def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
 
 
 def moves_by_slot(stored: StoredPlan) -> Mapping[int, tuple[str, str]]:
-    """Return source and target of every slot that the plan moves."""
+    """Return source and target of every moved slot."""
     return {move.slot: (move.source, move.target) for move in stored.plan.moves}
 
 
@@ -87,9 +86,9 @@ def seconds_of(
 
 
 def commands_of(batch: Batch, path: Path) -> list[Send]:
-    """Return the commands of *batch* in order; on the legacy path the other masters get the last one of each slot, too.
+    """Return the commands of *batch* in order; key by key, all masters get the last command of each slot.
 
-    The target is the first to learn that a slot is its own (redis 7116): if the source forgot the slot first, nobody would own it.
+    The target learns first that it owns the slot, so that the slot is never without owner (redis 7116).
     """
     if path is Path.REDIS_IMPORT:
         return [Send(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]

@@ -1,4 +1,4 @@
-"""The state of one run: the plan, its settings, the pace at which slots move, the journal, and how to read the cluster until it is ready."""
+"""State of a run: plan, settings, pace, journal and waits for the cluster."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from cluster_core.slots.slot_set import SlotSet
 
 LOOK_PAUSE_S = 0.05
 LOOK_PAUSE_S_MAX = 1.0
-"""Between two looks at the cluster: short at first, then longer."""
+"""Maximum pause between two looks at the cluster."""
 RETRY_PAUSE_S_MAX = 10.0
 HEALTH_S = 1.0
-"""Between two checks of the cluster's health."""
+"""Pause between two health checks."""
 ANSWER_S_MIN: Final = 1.0
-"""A node has at least this long to answer, however short the patience."""
+"""Minimum answer time of a node."""
 MIGRATE_MS_MAX: Final = 60_000
 
 PIECE_S: Final = 1.0
-"""A piece is what a byte limit allows in this time."""
+"""Duration of a piece under a byte limit."""
 PIECE_BYTES_MAX: Final = 16 << 20
-"""The first piece where the latency of clients is limited."""
+"""Bytes of the first piece under a latency limit."""
 SHARE_MIN: Final = 1 / 64
 REST_S_MIN: Final = 0.05
 REST_S_MAX: Final = 5.0
-"""Longer than latencies are remembered (`slotscope.servers.moves`): after such a rest none of them is from a move."""
+"""Maximum rest: longer than latencies are kept (`slotscope.servers.moves`)."""
 CALM_S: Final = 1.5
-"""Latency is measured this long before the first piece."""
+"""Duration of the latency measurement before the first piece."""
 SIZES: Final = ("serialized_bytes", "memory_bytes")
-"""Resources that count bytes; the first that a plan has is used."""
+"""Resources that count bytes, in order of preference."""
 
 
 class StuckError(ProtocolError):
-    """The run cannot go on by itself; the message says why. The journal is complete, so a later run can resume."""
+    """The run cannot continue; the journal is complete, so a later run can resume."""
 
 
 class FailoverError(ProtocolError):
@@ -67,9 +67,9 @@ class FailoverError(ProtocolError):
 class Settings:
     """Settings of a run.
 
-    *pause_after* is a batch number (0: none).  *group* slots of a job are open at a time key by key, and one journal row announces
-    *groups_a_row* groups.  A job that fails is started *attempts* times without progress.  *bytes_per_s_max* and *latency_ms_max* (p99 of
-    clients) are limits between pieces.  *patience_s* limits each wait, *settle_s* the time until all nodes know a new owner.
+    *pause_after*: batch number (0: none). *group*: slots of a job open at a time; *groups_a_row*: groups per journal row.
+    *attempts*: starts of a failing job without progress. *bytes_per_s_max*, *latency_ms_max* (client p99): limits between
+    pieces. *patience_s* limits each wait, *settle_s* the propagation of owners.
     """
 
     rollback: bool = False
@@ -87,10 +87,9 @@ class Settings:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast slots move.  They move in pieces: a group of slots key by key, or a part of a server-side job.
+    """Pace of moves in pieces: a group of slots key by key, or a part of a server-side job.
 
-    A rest after each piece keeps to the byte limit.  Where clients waited too long, pieces become half as large and rests twice as long,
-    and grow back by the same factor (additive growth would take minutes to find what a link can bear).
+    Above the latency limit pieces halve and rests double; below it they recover by the same factor.
     """
 
     bytes_per_s_max: float | None = None
@@ -98,10 +97,10 @@ class Pace:
     share: float = 1.0
     rest_s: float = 0.0
     due_s: float = 0.0
-    """When the bytes so far were due."""
+    """Time at which the byte limit allows the bytes so far."""
 
     def count(self, usual: int) -> int:
-        """Return how many of *usual* items a piece has."""
+        """Return the number of items in a piece, at most *usual*."""
         return max(1, round(usual * self.share))
 
     @property
@@ -114,11 +113,10 @@ class Pace:
 
     @property
     def is_slowest(self) -> bool:
-        """Whether pieces cannot be smaller, nor rests longer."""
+        """Return whether pieces are smallest and rests longest."""
         return self.share == SHARE_MIN and self.rest_s == REST_S_MAX
 
     def adapt(self, latency_ms: float) -> None:
-        """Slow down if *latency_ms* is above the limit, else speed up."""
         if self.latency_ms_max is None:
             return
         if latency_ms > self.latency_ms_max:
@@ -129,7 +127,7 @@ class Pace:
             self.rest_s = self.rest_s / 2 if self.rest_s > REST_S_MIN else 0.0
 
     def pause_s(self, moved: float, begun_s: float, now_s: float) -> float:
-        """Return how long to rest now that *moved* bytes have moved since *begun_s*; unused time is not made up for."""
+        """Return the rest in seconds after *moved* bytes since *begun_s*; unused time is not made up for."""
         if self.bytes_per_s_max is not None:
             self.due_s = max(self.due_s, begun_s) + moved / self.bytes_per_s_max
         return max(self.rest_s, self.due_s - now_s, 0.0)
@@ -137,7 +135,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Run:
-    """The state of one run of *stored*, forwards or backwards.  The code that does the IO may set *stop* at any time.
+    """State of one run of *stored*; the IO code may set *stop* at any time.
 
     *steps* is the journal of earlier runs, oldest row first; *path* None is the fastest.
     """
@@ -147,36 +145,34 @@ class Run:
     path: Path | None = None
     settings: Settings = Settings()
     stop: bool = False
-    """Pause when the current step is done."""
+    """Pause after the current step."""
     journal: Journal = field(init=False)
     start: Situation = field(init=False)
-    """The plan with current ids, the cluster when the run began, and what was left to do."""
+    """The plan with current ids, and cluster and remaining moves at the start."""
     plan_ids: Mapping[str, str] = field(default_factory=dict)
-    """The plan's ids of masters that promoted replicas replaced; the journal is written with these."""
+    """Plan ids of replaced masters; the journal is written with them."""
     begun_s: float = 0.0
     slots: int = 0
-    """Slots to move, and those *moved* so far."""
+    """Slots to move, and the number *moved* so far."""
     moved: int = 0
     pace: Pace = field(init=False)
     receivers: frozenset[str] = frozenset()
-    """Masters that get slots in this run."""
+    """Masters that receive slots in this run."""
     seen_s: float = 0.0
     latency_ms: float | None = None
 
     def __post_init__(self) -> None:
-        """Begin with the plan as it was stored."""
         self.journal = read_journal(self.steps)
         self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or Path.LEGACY)
         self.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The masters of the plan that answer or are needed; no other node gets a command."""
+        """The plan's masters that answer or are needed; other nodes get no command."""
         known = self.start.sight.nodes.keys() | self.start.sight.lost.keys()
         return tuple(node.id for node in self.start.stored.nodes if node.id in known)
 
     def name(self, node: str) -> str:
-        """Return the name of a node for a person."""
         return self.start.name(node)
 
     def rest(self, attempt: int) -> Steps[None]:
@@ -185,7 +181,7 @@ class Run:
         yield Wait(min(pause_s, self.settings.patience_s))
 
     def ask(self, commands: Sequence[Send | Migrate]) -> Steps[Sequence[Reply]]:
-        """Send *commands* and return a reply each, after the user's patience at the latest."""
+        """Send *commands* and return one reply each within the user's patience."""
         within_s = max(self.settings.patience_s, ANSWER_S_MIN)
         replies: Sequence[Reply] = yield Ask(tuple(commands), within_s, self.start.migrate_ms)
         return replies
@@ -197,7 +193,7 @@ class Run:
         self.slots = sum(len(job.slots) for batch in batches for job in batch.jobs)
 
     def tell(self, line: str) -> Steps[None]:
-        """Show progress; the time left follows from the speed so far."""
+        """Show progress; the remaining time follows from the speed so far."""
         now_s = yield Clock()
         share = min(self.moved / self.slots, 1.0) if self.slots else 0.0
         left_s = (now_s - self.begun_s) * (1 - share) / share if share else None
@@ -218,7 +214,7 @@ class Run:
         self.journal = read_journal(steps, self.journal)
 
     def note_arrivals(self, sight: ClusterSight) -> Steps[None]:
-        """Note as done the slots that have arrived without a row: the executor was killed between a move and its row."""
+        """Write missing `DONE` rows: the executor was killed between a move and its row."""
         batches = {
             slot: batch.number for batch in self.start.stored.batches for job in batch.jobs for slot in job.slots
         }
@@ -232,7 +228,7 @@ class Run:
         )
 
     def breathe(self, slots: Sequence[int], begun_s: float) -> Steps[None]:
-        """Rest after *slots*, which began to move at *begun_s*, and wait until the cluster is healthy; StuckError if it stays unhealthy."""
+        """Rest after *slots*, moved since *begun_s*, and wait for a healthy cluster; StuckError if it stays unhealthy."""
         now_s = yield Clock()
         sizes = sizes_of(self.start.stored)
         if self.pace.latency_ms_max is not None:
@@ -253,7 +249,7 @@ class Run:
         self.seen_s = yield Clock()
 
     def await_calm(self) -> Steps[None]:
-        """Wait until the latency of clients is within its limit while nothing moves; StuckError if it stays above it: moves are not the cause."""
+        """Wait until client latency is within its limit while nothing moves; StuckError if it stays above."""
         limit_ms = self.pace.latency_ms_max
         begun_s = yield Clock()
         while limit_ms is not None and not self.stop:
@@ -284,18 +280,18 @@ class Run:
         return f"{were - there} of {were} replicas have lost their master (INFO replication)" if there < were else ""
 
     def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
-        """Return the state of *nodes*, with those that do not answer; FailoverError if a replica has replaced one of them."""
+        """Return the state of *nodes*, reachable or not; FailoverError if a replica replaced one."""
         sight: ClusterSight = yield Look(nodes, within_s)
         if successors(self.start.stored, sight, self.journal):
             raise FailoverError("a replica was promoted")
         return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
 
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
-        """Return the state of *nodes* (none: every master of the plan) once all answer; StuckError if one does not."""
+        """Return the state of *nodes* (default: all masters of the plan) once all answer; StuckError if one does not."""
         return (yield from self.look_until(lambda sight: "", self.settings.patience_s, nodes))
 
     def look_when_ok(self) -> Steps[ClusterSight]:
-        """Return the state of every master once all report that the cluster is ok."""
+        """Return the state of all masters once all report cluster state OK."""
 
         def unmet(sight: ClusterSight) -> str:
             failing = [node.id for node in sight.nodes.values() if not node.cluster_ok]
@@ -306,7 +302,7 @@ class Run:
     def look_until(
         self, unmet: Callable[[ClusterSight], str], limit_s: float, nodes: tuple[str, ...] = ()
     ) -> Steps[ClusterSight]:
-        """Look until all *nodes* answer and *unmet* returns no sentence; StuckError with the last one after *limit_s* or the patience."""
+        """Look until all *nodes* answer and *unmet* is empty; StuckError with its last sentence after *limit_s* or the patience."""
         patience_s = self.settings.patience_s
         begun_s = now_s = yield Clock()
         pause_s = LOOK_PAUSE_S
@@ -323,7 +319,7 @@ class Run:
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
 
     def settle(self, targets: Mapping[str, SlotSet]) -> Steps[ClusterSight]:
-        """Wait until every master knows that the slots of *targets* are theirs, and none of them is open."""
+        """Wait until all masters know the owners in *targets* and no slot is open."""
         return (yield from self.look_until(lambda sight: self._unsettled(sight, targets), self.settings.settle_s))
 
     def _unsettled(self, sight: ClusterSight, targets: Mapping[str, SlotSet]) -> str:
@@ -346,7 +342,7 @@ def sizes_of(stored: StoredPlan) -> Sequence[float]:
 
 
 def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) -> tuple[list[Job], list[Job]]:
-    """Return the first part of *jobs*, at most *piece_bytes* but at least one slot of each, and the rest."""
+    """Split *jobs* into a first part of at most *piece_bytes*, with at least one slot of each, and the rest."""
     if piece_bytes is None or not sizes:
         return list(jobs), []
     now, later = [], []
@@ -362,15 +358,14 @@ def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) 
 
 
 def answer_s(left_s: float) -> float:
-    """Return how long one look may take when *left_s* of the patience is left."""
+    """Return the timeout of one look with *left_s* of the patience left."""
     return min(ANSWER_S, max(ANSWER_S_MIN, left_s))
 
 
 def migrate_ms(sight: ClusterSight, patience_s: float) -> int:
     """Return MIGRATE's timeout: half of the shortest cluster-node-timeout, and of the patience.
 
-    A source answers nobody while its MIGRATE waits for the target (`migrateCommand`). After a node timeout its replica would be promoted
-    because another node hangs.
+    A source blocks while MIGRATE waits for its target (`migrateCommand`); beyond a node timeout it would be replaced.
     """
     timeouts = [node.node_timeout_ms or NODE_TIMEOUT_DEFAULT_MS for node in sight.nodes.values()]
     shortest = min(timeouts, default=NODE_TIMEOUT_DEFAULT_MS)

@@ -1,7 +1,6 @@
-"""Slots in server-side migrations: CLUSTER MIGRATESLOTS (Valkey 9) and CLUSTER MIGRATION IMPORT (Redis 8.4).
+"""Move slots by server-side migrations: CLUSTER MIGRATESLOTS (Valkey 9) and CLUSTER MIGRATION IMPORT (Redis 8.4).
 
-A migration is done when its target claims the slots and its source does not.  Lists of jobs do not prove it: a restart clears them, and
-they have a limited length (1000 and 32 by default).
+A migration is done when its target claims the slots and its source does not; job lists are short and lost in restarts.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ CANCEL = {
 }
 """Commands that cancel all migrations of the node that runs them."""
 RETRIES_MAX = 3
-"""An import of Redis 8.4 retries by itself; after this number of retries it is cancelled and counts as failed."""
+"""Maximum retries of a Redis 8.4 import before it is cancelled."""
 LOST = "Connection lost"
-"""The message of a node that lost the other end begins so; the other end knows the reason."""
+"""Start of the message of a node that lost the other end, which knows the reason."""
 GONE_S = 5.0
-"""A job missing from all lists for this long, with unmoved slots, was lost in a restart."""
+"""Time after which a job missing from all lists, with unmoved slots, counts as lost in a restart."""
 
 
 def run_batch(run: Run, batch: Batch) -> Steps[bool]:
-    """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts`."""
+    """Move the slots of *batch*; return False if the user stopped it; StuckError after `Settings.attempts`."""
     later: Sequence[Job] = batch.jobs
     while later:
         piece, later = cut(later, run.pace.piece_bytes, sizes_of(run.start.stored))
@@ -51,7 +50,6 @@ def run_batch(run: Run, batch: Batch) -> Steps[bool]:
 
 
 def _run_piece(run: Run, batch: Batch) -> Steps[bool]:
-    """Move the slots of *batch* at once; False if the user stopped it, StuckError after `Settings.attempts`."""
     left: Sequence[Job] = batch.jobs
     failure = ""
     for attempt in range(1, run.settings.attempts + 1):
@@ -70,7 +68,7 @@ def _run_piece(run: Run, batch: Batch) -> Steps[bool]:
 
 
 def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:
-    """Begin all jobs of *batch* and wait for their ends; return those that failed, and the first reason."""
+    """Start all jobs of *batch* and wait; return the failed ones and the first reason."""
     yield from run.note(*intents_of([(batch.number, job.source, job.target, job.slots) for job in batch.jobs]))
     sight = yield from run.look()
     known = {seen.name for node in sight.nodes.values() for seen in node.jobs}
@@ -103,15 +101,13 @@ def _text(value: object) -> str:
 
 
 def _asked(run: Run, job: Job) -> str:
-    """Return the node that runs *job*."""
     return job.source if run.start.path is Path.VALKEY_JOBS else job.target
 
 
 def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Steps[dict[Job, str]]:
-    """Wait until every job has ended; return *ends* with the reason of each failure, empty for a job that moved its slots.
+    """Wait until every job has ended; return *ends* with each failure's reason, empty for success.
 
-    After a command without reply the servers' lists, without the *known* entries, show whether its jobs started.  Jobs that reach the time
-    limit are cancelled.
+    Job lists without the *known* entries show whether a command without reply started its job. Overdue jobs are cancelled.
     """
     begun_s = yield Clock()
     pause_s = LOOK_PAUSE_S
@@ -152,7 +148,7 @@ def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Step
 
 
 def _cancel(run: Run, job: Job, cancelled_s: dict[str, float], now_s: float, is_due: bool) -> Steps[None]:
-    """Cancel the migrations of the node that runs *job* once; StuckError if they continue after that."""
+    """Cancel the migrations of the job's node once; StuckError if they continue."""
     node = _asked(run, job)
     if is_due and node not in cancelled_s:
         cancelled_s[node] = now_s
@@ -168,7 +164,7 @@ def has_moved(job: Job, sight: ClusterSight) -> bool:
 
 
 def _find_jobs(run: Run, job: Job, sight: ClusterSight, known: set[str]) -> Iterator[JobSight]:
-    """Yield the newest entry for *job* of each end that was not there before; the node that runs the job comes first."""
+    """Yield the newest entry for *job* of each end that is not *known*, the running node first."""
     slots = SlotSet(job.slots)
     for node in sorted((job.source, job.target), key=lambda end: end != _asked(run, job)):
         for seen in sight.nodes[node].jobs:
@@ -183,7 +179,7 @@ def _our_jobs(run: Run, sight: ClusterSight) -> list[JobSight]:
 
 
 def wait_for_earlier(run: Run, sight: ClusterSight) -> Steps[bool]:
-    """Wait for the migrations of an earlier run; return whether there were any.  StuckError after the time limit of a job."""
+    """Wait for an earlier run's migrations; return whether there were any; StuckError after a job's time limit."""
     if not _our_jobs(run, sight):
         return False
     begun_s = yield Clock()

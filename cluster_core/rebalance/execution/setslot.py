@@ -1,4 +1,4 @@
-"""Slots key by key (SETSLOT, MIGRATE): a few slots of every job at a time, in step, each a `SlotMove`."""
+"""Move slots key by key (SETSLOT, MIGRATE), a few slots of every job in step."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cluster_core.slots.slot_set import SlotSet
 KEYS_MAX = 100
 """Keys of one MIGRATE."""
 TOLD_MASTERS_MAX = 100
-"""With more masters only source and target get the command, and gossip informs the others."""
+"""With more masters only source and target get the command; gossip informs the others."""
 
 
 @dataclass(slots=True)
 class SlotMove:
     """The move of *slot* from *source* to *target*; *others* learn of the new owner at the end.
 
-    A resumed move starts with the *keys_sent* that its target has: with keys there it can only go on.
+    *keys_sent* are keys that the target already has; with keys there a resumed move can only continue.
     """
 
     slot: int
@@ -36,10 +36,10 @@ class SlotMove:
     outcome: StepKind = StepKind.FAILED
 
     def commands(self, *, is_owned: bool = False) -> Generator[Send | Migrate, Reply | None, None]:
-        """Yield one command after the other and receive their replies; ProtocolError if the move cannot go on.
+        """Yield commands and receive their replies; ProtocolError if the move cannot continue.
 
-        The order survives a kill at any step, and every step may be repeated: the target imports before the source migrates, and the target
-        is the first to learn that the slot is its own (*is_owned*: it has).
+        Every step may be repeated, and the order survives a kill: the target imports before the source migrates, and learns
+        first that it owns the slot (*is_owned*: it has).
         """
         if not is_owned:
             self._check((yield self._setslot(self.target, "IMPORTING", self.source)))
@@ -52,7 +52,7 @@ class SlotMove:
                     break
                 reply = yield Migrate(self.source, self.target, keys)
                 if isinstance(reply, Refused) and "BUSYKEY" in reply.text:
-                    # an earlier MIGRATE arrived and its answer did not; clients changed the source's copy
+                    # an earlier MIGRATE arrived without its reply; clients changed the source's copy
                     reply = yield Migrate(self.source, self.target, keys, replace=True)
                 self._check(reply, f"keys do not move to {self.target}")
                 self.keys_sent += len(keys)
@@ -75,7 +75,7 @@ class SlotMove:
 
 
 def run_batch(run: Run, batch: Batch) -> Steps[bool]:
-    """Move the slots of *batch*; return False if the user stopped it.  StuckError after `Settings.attempts` without progress."""
+    """Move the slots of *batch*; return False if the user stopped it; StuckError after `Settings.attempts` without progress."""
     left, attempt = batch, 0
     while not run.stop and (failure := (yield from _run_groups(run, left))) is not None and not run.stop:
         attempt += 1
@@ -95,7 +95,7 @@ def run_batch(run: Run, batch: Batch) -> Steps[bool]:
 def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
     """Move slots in groups until all have moved, one fails (returns the reason) or the user stops.
 
-    Intents are written for several groups at a time: a journal row costs more than a slot.
+    A journal row costs more than a slot, so intents are written for several groups.
     """
     ahead = run.settings.group * run.settings.groups_a_row
     moved: list[SlotMove] = []
@@ -162,7 +162,7 @@ def _slots(batch: Batch) -> int:
 
 
 def walk(run: Run, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
-    """Take *moves* to their ends in step, each with whether its target owns the slot; return why one could not go on, None if all could."""
+    """Run *moves* in step, each with whether its target owns the slot; return a failure's reason, else None."""
     answered: list[tuple[Generator[Send | Migrate, Reply | None, None], Reply | None]] = [
         (move.commands(is_owned=is_owned), None) for move, is_owned in moves
     ]
@@ -188,10 +188,7 @@ def walk(run: Run, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
 
 
 def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
-    """Finish interrupted moves: open slots go on as in their last intent, and all masters learn of owners.
-
-    Returns the reason if that failed, else None.
-    """
+    """Finish interrupted moves and inform all masters of owners; return a failure's reason, else None."""
     sight = yield from _tell_owners(run, sight)
     left = unfinished(run, sight)
     pairs: dict[tuple[str, str], list[int]] = {}
@@ -212,10 +209,7 @@ def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
 
 
 def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
-    """Tell importing nodes the owners of the plan's slots after a failover; return the cluster once all nodes report it as ok.
-
-    They do not hear of it by gossip (`ClusterSight.misinformed`).
-    """
+    """Send importing nodes the owners after a failover (`ClusterSight.misinformed`); return the cluster once all report OK."""
 
     def wrong_owners(sight: ClusterSight) -> list[tuple[str, int, str]]:
         wrong_slots = sight.misinformed(unfinished(run, sight))
@@ -245,10 +239,7 @@ def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
 
 
 def close_untouched(run: Run) -> Steps[list[int]]:
-    """Close the open slots without moved keys after a run got stuck.
-
-    Returns the slots that stay open, as far as known; while a master does not answer, none is closed.
-    """
+    """Close open slots without moved keys after a run got stuck, if all masters answer; return slots that stay open."""
     sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
     intents = run.journal.intents
     ours = {slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends}
@@ -262,7 +253,7 @@ def close_untouched(run: Run) -> Steps[list[int]]:
         source, target = intents[slot]
         if slot in sight.nodes[target].own or _keys_sent(sight, slot, source, target):
             continue
-        if slot in mine:  # others own the rest now: no key is sent to their previous target
+        if slot in mine:  # others own the rest: no key goes to their previous target
             commands.append(Send(source, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
         if slot in mine or slot in sight.nodes[target].importing:
             commands.append(Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
@@ -280,14 +271,14 @@ def close_untouched(run: Run) -> Steps[list[int]]:
 def _keys_sent(sight: ClusterSight, slot: int, source: str, target: str) -> int:
     """Return how many keys of an open slot its target has.
 
-    A promoted replica has its master's keys but not its importing mark: the move can only continue.
+    A promoted replica has its master's keys but no importing mark: the move can only continue.
     """
     is_counted = slot in sight.nodes[target].importing or slot not in sight.nodes[source].migrating
     return sight.nodes[target].open_keys.get(slot, 0) if is_counted else 1
 
 
 def unfinished(run: Run, sight: ClusterSight) -> list[int]:
-    """Return the slots that the plan left open or whose owner some master does not know, except those that others moved on."""
+    """Return the plan's slots that are open or have an owner unknown to some master, except those that others moved."""
     left = {**sight.open_slots(), **dict.fromkeys(sight.disputed())}
     owners, intents = sight.owner_list() if left else [], run.journal.intents
     return sorted(slot for slot in left if slot in intents and owners[slot] in (*intents[slot], ""))

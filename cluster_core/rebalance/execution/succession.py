@@ -1,8 +1,7 @@
-"""Failovers: a promoted replica takes the place of its master, with the same slots and another node id.
+"""Replace failed-over masters: a promoted replica has the same slots and another node id.
 
-A plan and its journal have the node ids of the time when the plan was made.  `see` reads the cluster, finds the replicas that were promoted
-since, and returns plan and journal with current ids; the rest of an execution knows no failover.  Journal rows are written with the
-plan's own ids (`Run.note`), so a later run needs no record of failovers.
+`see` returns plan and journal with current ids. Journal rows keep the plan's ids (`Run.note`), so a later run needs no
+record of failovers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 
 
 class Present(NamedTuple):
-    """A plan, its journal and the cluster with current ids; *replaced* has each promoted replica by the id in the plan."""
+    """Plan, journal and cluster with current ids; *replaced*: each promoted replica by plan id."""
 
     stored: StoredPlan
     journal: Journal
@@ -28,7 +27,7 @@ class Present(NamedTuple):
 
 
 def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
-    """Read the state of the plan's masters, and of the replicas that were promoted in their place."""
+    """Read the state of the plan's masters and of their promoted replicas."""
     sight: ClusterSight = yield Look(tuple(node.id for node in stored.nodes))
     replaced = successors(stored, sight, journal)
     if replaced:
@@ -41,16 +40,16 @@ def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
 
 
 def at_present(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> StoredPlan:
-    """Return *stored* with the replicas that were promoted since, for a *sight* of all nodes."""
+    """Return *stored* with promoted replicas, for a *sight* of all nodes."""
     away = {node.id: "no answer" for node in stored.nodes if node.id not in sight.nodes}
     return renamed_plan(stored, successors(stored, ClusterSight(sight.nodes, away), journal), sight)
 
 
 def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dict[str, str]:
-    """Return the promoted replica by the id of the master of the plan that it replaced, among the masters that were asked.
+    """Return each promoted replica by the plan id of its master.
 
-    CLUSTER NODES does not tell which master a replica replaced once that master is gone.  Slots do: a master without slots that does not
-    answer, or is a replica, was replaced by the node outside the plan that owns most of the slots that plan and journal give to the master.
+    A master without slots that is unreachable or a replica was replaced by the node outside the plan that owns most of its
+    slots; CLUSTER NODES does not name the replaced master.
     """
     planned = {node.id for node in stored.nodes}
     away = {name for name in planned if name in sight.lost or (name in sight.nodes and not sight.nodes[name].is_master)}
@@ -74,7 +73,7 @@ def successors(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> dic
 
 
 def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: ClusterSight) -> StoredPlan:
-    """Return *stored* with promoted replicas and their addresses in place of their masters."""
+    """Return *stored* with ids and addresses of promoted replicas."""
     addresses = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def now(name: str) -> str:
@@ -104,7 +103,7 @@ def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: Cluster
 
 
 def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[str, str]) -> ClusterSight:
-    """Return *sight* with current ids in open slots of the journal that still name a replaced master."""
+    """Return *sight* with current ids in the journal's open slots that name a replaced master."""
 
     def is_outdated(node: NodeSight, other: str) -> bool:
         return other in replaced or not any(
@@ -129,7 +128,7 @@ def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[
 
 
 def failover_notes(before: StoredPlan, now: Present) -> list[str]:
-    """Return a sentence for each master of the plan *before* that was replaced."""
+    """Return one sentence for each replaced master of the plan *before*."""
     old = {node.id: f"{node.address} ({node.id[:8]})" for node in before.nodes}
     new = {node.id: f"{node.address} ({node.id[:8]})" for node in now.stored.nodes}
     return [f"{new[other]} was promoted in place of {old[name]}" for name, other in sorted(now.replaced.items())]

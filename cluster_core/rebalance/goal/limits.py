@@ -1,4 +1,4 @@
-"""Whether a placement keeps its limits, by how much it misses them, and which limits a bound can use."""
+"""Check a placement against its limits: excess, and the limits that a bound can use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
 
 
 def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
-    """Return by how many fair shares the worst master is over a limit, or a zone over its share; 0 where none is.  Who has a heavy slot is its host."""
+    """Return the largest excess over a limit, in fair shares; 0 for none. The owner of a heavy slot is its host."""
     worst, caps = Fraction(0), rehost(scaled, targets, owner).caps
     sums = scaled.totals(owner)
     for n, row in enumerate(sums):
@@ -37,15 +37,12 @@ def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
 
 
 def keeps(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> bool:
-    """Return whether a placement is within all limits and leaves no drained master a slot."""
+    """Return whether a placement is within all limits and empties all drained masters."""
     return not must_drain(scaled, owner) and excess(scaled, targets, owner) == 0
 
 
 def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
-    """Return the limits that a placement keeps: *targets* with its hosts or, if missed, the placement's own maxima.
-
-    A bound proven for these limits therefore applies to the placement itself.
-    """
+    """Return the limits that a placement keeps: *targets* with its hosts or, if missed, the placement's own maxima."""
     if keeps(scaled, targets, owner):
         return rehost(scaled, targets, owner)
     sums = scaled.totals(owner)
@@ -54,7 +51,7 @@ def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
 
 
 def overload(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
-    """Return how much of all load is above capacities of masters that may give it away, summed over resources; 0 where nothing is."""
+    """Return the share of all load above capacities of masters that may give it away, summed over resources."""
     over = Fraction(0)
     if any(most is not None for row in targets.capacity for most in row):
         for n, row in enumerate(scaled.totals(owner)):
@@ -65,7 +62,7 @@ def overload(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction
 
 
 def above_capacity(targets: Targets, sums: Sequence[Sequence[int]]) -> list[int]:
-    """Return the masters that hold more than their capacity of anything."""
+    """Return the masters above a capacity."""
     return [
         n
         for n, row in enumerate(sums)

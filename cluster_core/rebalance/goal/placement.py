@@ -1,6 +1,6 @@
-"""The placement file: weights, capacities, zones, drains and pins that operators give to nodes.
+"""Read the placement file: weights, capacities, zones, drains and pins of nodes.
 
-A small TOML file; `docs/rebalancing.md` has an example.  Unknown names are errors; `PlanError` names file, line and reason.
+It is TOML with known names only (example: `docs/rebalancing.md`); `PlanError` names file, line and reason.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _NODE = ("node", *_DEFAULTS, "drain", "exclude", "add")
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The file *source*, with the line of each table and key, which TOML parsers do not tell."""
+    """The file *source* with the line of each table and key."""
 
     source: str
     lines: Mapping[Path, int]
 
     def fault(self, path: Path, reason: str) -> PlanError:
-        """Return the error that names the line of *path*, or of the nearest table or key around it."""
+        """Return an error with the line of *path*, or of the nearest enclosing key."""
         while path and path not in self.lines:
             path = path[:-1]
         return PlanError(f"{self.source}: line {self.lines.get(path, 1)}: {reason}")
 
     def table(self, path: Path, value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
-        """Return *value* if it is a table with keys of *names* only (none: any keys)."""
+        """Return *value* if it is a table with only keys of *names* (empty: any keys)."""
         if not isinstance(value, dict):
             raise self.fault(path, f"{path[-1]} must be a table, not {value!r}")
         for name in value:
@@ -90,7 +90,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class NodeWish:
-    """One node of the file; *path* is its place."""
+    """One node of the file, at *path*."""
 
     node: str
     path: Path
@@ -104,7 +104,7 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A resource to balance; None where the file does not say.  Of soft goals, the largest *priority* is given up first."""
+    """A resource to balance; None if not in the file. The soft goal with the largest *priority* is dropped first."""
 
     tolerance: float | None = None
     soft: bool | None = None
@@ -113,7 +113,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class NodeOption:
-    """A node named on the command line by *option*, with its weight, or None to empty it."""
+    """A node given by the command line *option*, with its weight, or None to drain it."""
 
     option: str
     node: str
@@ -122,7 +122,7 @@ class NodeOption:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The whole file, and the nodes named on the command line; by default all nodes are equal."""
+    """The file and the nodes of the command line; by default all nodes are equal."""
 
     located: Located
     nodes: tuple[NodeWish, ...] = ()
@@ -140,7 +140,7 @@ NOTHING = Placement(Located("", {}))
 
 
 def read_placement(text: str, source: str = "<placement>") -> Placement:
-    """Return the placement that *text* (TOML) describes; PlanError names source, line and reason."""
+    """Parse a placement in TOML; PlanError names source, line and reason."""
     if len(text) > TEXT_CHARS_MAX:
         raise PlanError(f"{source}: {len(text)} characters are too many for a placement")
     located = Located(source, _lines(text))
@@ -177,14 +177,14 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
         at = line[1] if line else text.count("\n") + 1 if "end of document" in str(error) else 1
         reason = re.sub(r"\s*\(at line.*", "", str(error)) or "nested too deeply"
         raise PlanError(f"{source}: line {at}: {reason}") from error
-    except ValueError as error:  # Python refuses to convert the number (`sys.set_int_max_str_digits`)
+    except ValueError as error:  # too many digits (`sys.set_int_max_str_digits`)
         number = _LONG_NUMBER.search(text)
         at = text.count("\n", 0, number.start()) + 1 if number else 1
         raise PlanError(f"{source}: line {at}: a number of too many digits") from error
 
 
 def _lines(text: str) -> dict[Path, int]:
-    """Return the line of each table and key; an item of an inline table or list has the line of its value."""
+    """Return the line of each table and key; items of inline tables and lists have their value's line."""
     lines: dict[Path, int] = {}
     table: Path = ()
     number_of_node = -1
@@ -278,10 +278,10 @@ def masters_of(
     resources: Iterable[str] = (),
     capacities: Mapping[str, Mapping[str, Number]] | None = None,
 ) -> tuple[list[Master], list[PlannedNode]]:
-    """Return the masters of *topology* as *placement* describes them, and those that it adds; with capacities of *resources* only.
+    """Return the masters of *topology* and *placement*, with capacities of *resources* only.
 
-    *capacities* by node id are those of the servers; *placement* overrides them.  Masters without slots that have failed, or have no address,
-    are left out.  PlanError names the line of a node that is not there, is a replica, or is named twice.
+    *placement* overrides the servers' *capacities* (by node id). Failed masters without slots, and those without address,
+    are omitted. PlanError names the line of an unknown node, a replica, or a duplicate.
     """
     known = list(resources)
     wishes: dict[str, NodeWish] = {}
@@ -334,7 +334,7 @@ def _master(
 
 
 def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes: dict[str, NodeWish]) -> None:
-    """Apply the weight or the drain of the command line, which overrides the file."""
+    """Apply a weight or drain of the command line, which overrides the file."""
     node = _find(option.node, topology, lambda reason: PlanError(f"{option.option} {option.node}: {reason}"))
     assert node is not None
     wish = wishes.get(node.id) or NodeWish(node.id, (), placement.weight, capacity=placement.capacity)
@@ -347,7 +347,7 @@ def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes:
 def _find(
     name: str, topology: Topology, fault: Callable[[str], PlanError], *, may_join: bool = False
 ) -> Node | None:  # fmt: skip
-    """Return the master *name*, None for one that may join; raise *fault* of the reason where there is none."""
+    """Return the master *name*, None if it may join; else raise *fault* with the reason."""
     matches = [
         node
         for node in topology.nodes

@@ -1,7 +1,7 @@
-"""What a rebalancing request is: slots with loads, masters, limits; validated once, then never doubted.
+"""A rebalancing request: slots with loads, masters and limits, validated once.
 
-Loads of one resource are whole numbers or floats, one a slot.  Inside, every resource is counted in whole units (a float is a
-fraction with a power of two below), so that sums, shares and limits are exact.
+Loads are whole numbers or floats, one per slot. Each resource is scaled to whole units, so sums, shares and limits are
+exact.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ RESOURCES_MAX = 16
 BYTES_BUDGET = 0.05
 """Bytes that a plan may move above the bound for fewer slot ranges, as a share of the bound."""
 DATA_BUDGET = 0.01
-"""The same as a share of all data, used where the share of the bound leaves more than `RANGES_A_MASTER`: small corrections keep long ranges."""
+"""The same as a share of all data, if the share of the bound leaves more than `RANGES_A_MASTER`."""
 RANGES_A_MASTER = 2
 BYTES = "serialized_bytes"
-"""Resource of loads that are given as one array."""
+"""Resource of loads given as one array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """One master: its share is *weight*; *capacity* holds hard limits by resource; a *drained* one is to end empty.
+    """One master: *weight* sets its share, *capacity* has hard limits by resource, *drained* empties it.
 
-    An *excluded* master keeps what it has and gets nothing; its load and weight are left out of everyone's fair share.
+    An *excluded* master keeps its slots and gets none; fair shares ignore its load and weight.
     """
 
     id: str
@@ -44,14 +44,13 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request: *loads* by resource, one number a slot; *owners*, one master id a slot.
+    """A request: *loads* by resource, one number per slot; *owners*, one master id per slot.
 
-    *loads* given as one sequence are those of `BYTES`.  *cost* names the resource of which as little as possible moves.  *tolerance* is one
-    number or one a resource; *headroom* is the part of it that a plan leaves free.  *soft* names resources that may stay above their limits
-    where no plan keeps all limits, the most important first.  *bytes_budget*: share of the bound that may move above it for fewer slot ranges;
-    *data_budget*: share of all data that may, where many ranges would remain (None: `DATA_BUDGET` unless *bytes_budget* is given).  A moved
-    slot weighs *slot_cost* ranges.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no
-    zone holds more than this share of any resource.  *seed* picks the course of the search.
+    *cost* is the resource to move little of. *tolerance* is one number or one per resource, *headroom* the part of it left
+    free. *soft* names resources that may miss their limits, the most important first. *bytes_budget*: share of the bound
+    that may move above it for fewer slot ranges; *data_budget*: the same of all data, if many ranges would remain (None:
+    `DATA_BUDGET` unless *bytes_budget* is given). A moved slot weighs *slot_cost* ranges. *gain_min*: minimum gain of the
+    worst load in fair shares. *zone_share_max*: maximum share of a resource per zone. *seed* selects the search's course.
     """
 
     loads: Mapping[str, Sequence[Number]]
@@ -70,7 +69,7 @@ class Problem:
     data_budget: Number | None = None
 
     def __post_init__(self) -> None:
-        """Turn arrays into lists of Python numbers, and one sequence of loads into those of `BYTES`."""
+        """Convert arrays to lists of Python numbers, and one sequence of loads to those of `BYTES`."""
         loads = self.loads if isinstance(self.loads, Mapping) else {BYTES: self.loads}
         object.__setattr__(self, "loads", {name: _plain(load) for name, load in loads.items()})
 
@@ -81,7 +80,7 @@ def _plain(load: Any) -> Sequence[Number]:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of what was given."""
+    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's."""
 
     problem: Problem
     resources: tuple[str, ...]
@@ -95,19 +94,19 @@ class Scaled:
 
     @property
     def masters(self) -> Sequence[Master]:
-        """The masters, by index."""
+        """Return the masters by index."""
         return self.problem.masters
 
     @property
     def budgets(self) -> tuple[Fraction, Fraction]:
-        """The bytes that may move above the bound: as a share of it, and as a share of all data where many ranges would remain."""
+        """Return the budgets above the bound: as share of it, and as share of all data if many ranges would remain."""
         of_bound, of_data = self.problem.bytes_budget, self.problem.data_budget
         if of_data is None:
             of_data = DATA_BUDGET if of_bound is None else 0
         return exact(BYTES_BUDGET if of_bound is None else of_bound, "bytes_budget"), exact(of_data, "data_budget")
 
     def places(self, ids: Sequence[str]) -> tuple[int, ...]:
-        """Return the indices of the masters *ids*; KeyError for one that is unknown."""
+        """Return the indices of the masters *ids*; KeyError for an unknown one."""
         index = {master.id: n for n, master in enumerate(self.masters)}
         return tuple(index[id_] for id_ in ids)
 
@@ -123,7 +122,7 @@ class Scaled:
         return held
 
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
-        """Return the load of every master and resource, ``[n][r]``, when *owner* holds."""
+        """Return the load of every master and resource, ``[n][r]``, for *owner*."""
         columns = []
         for load in self.loads:
             held = [0] * len(self.masters)
@@ -134,7 +133,7 @@ class Scaled:
 
 
 def without_goals(problem: Problem, names: Collection[str]) -> Problem:
-    """Return *problem* with the soft goals *names* given up: no load of these resources is too much for a master."""
+    """Return *problem* without limits for the soft goals *names*."""
     own = problem.tolerance
     given = own if isinstance(own, Mapping) else dict.fromkeys(problem.loads, own)
     kept = tuple(name for name in problem.soft if name not in names)
@@ -155,10 +154,9 @@ def exact(value: Number, what: str) -> Fraction:
 
 
 def validate(problem: Problem) -> Scaled:
-    """Return *problem* in whole units.
+    """Return *problem* in whole units; PlanError names a faulty slot, node or resource.
 
-    Raises PlanError that names the slot, node or resource: missing, negative, NaN or infinite loads, slots without owner, unknown
-    owners, masters twice, no master to take slots, capacity below the data.
+    Faults: missing, negative, NaN or infinite loads, unknown owners, duplicate masters, no taker, too little capacity.
     """
     index = _masters(problem)
     resources = tuple(problem.loads)

@@ -1,11 +1,9 @@
-"""How much each master may hold: fair shares under capacities, tolerance, and the floor where slots cannot be divided.
+"""Compute load limits of masters: fair shares under capacities, tolerance, and floors of indivisible slots.
 
-Capacities come first: a master that cannot take its share of one resource takes the same smaller share of all resources, and the others
-take the rest by weight (`fair_shares`).
-Slots are indivisible: of the k·N + 1 heaviest slots one of N masters holds k + 1, so no placement has a heaviest load below the
-sum of the k + 1 lightest of them (pigeonhole).  Where that floor is above the tolerance, the limit is relaxed to it and no further.
-A slot that alone is heavier than the common limit gets a master of its own: its host may hold that slot, and nothing else of that
-resource.
+A master short of capacity in one resource takes the same smaller share of all; the others take the rest by weight.
+Of the k·N + 1 heaviest slots one of N masters holds k + 1 (pigeonhole), so the sum of the k + 1 lightest of them is a
+floor for the heaviest load, and limits are relaxed to it. A slot heavier than the common limit gets a host that holds
+no other load of that resource.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from itertools import accumulate
 from cluster_core.rebalance.goal.problem import Scaled, exact
 
 LEVELS_MAX = 64
-"""Largest k that is tried with masters of unequal shares; fewer where there are many different ones."""
+"""Largest k tried with masters of unequal shares; smaller with many different shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Proof for one resource that some master holds at least *ratio* of its fair share: the *count* heaviest slots."""
+    """Proof that some master holds at least *ratio* of its fair share of a resource: the *count* heaviest slots."""
 
     resource: str
     ratio: Fraction
@@ -34,7 +32,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class HeavySlot:
-    """A slot that no tolerance can hide: *ratio* of a fair share on its own; its keys must become *pieces* to fit."""
+    """A slot above any tolerance: *ratio* fair shares on its own; it fits if its keys are split into *pieces*."""
 
     slot: int
     resource: str
@@ -44,10 +42,9 @@ class HeavySlot:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] with their hosts'.
+    """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] including hosts.
 
-    *capacity* [n][r] is hard, None where none is given; only pinned slots raise a limit above it, and the lightest slot of the masters in
-    *small*, which must keep a slot and whose limits none fits.
+    *capacity* [n][r] (None: none) is hard, raised only by pinned slots, and for *small* masters by their lightest slot.
     """
 
     fair: tuple[tuple[Fraction, ...], ...]
@@ -64,7 +61,7 @@ class Targets:
 
 
 def find_targets(scaled: Scaled) -> Targets:
-    """Return what each master may hold.  Pure function of loads, masters and (for hosts of heavy slots) owners."""
+    """Return the limits of all masters, a pure function of loads, masters and (for heavy slots) owners."""
     takers = scaled.takers()
     capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
@@ -109,7 +106,7 @@ def find_targets(scaled: Scaled) -> Targets:
 
 
 class Shares:
-    """Fair shares of masters that are not 0, and what whole slots make of them."""
+    """Fair shares above 0 of masters, with pigeonhole floors."""
 
     def __init__(self, shares: Sequence[Fraction]) -> None:
         self.most = max(shares, default=Fraction(0))
@@ -121,11 +118,11 @@ class Shares:
 
     @property
     def levels(self) -> int:
-        """How many more slots than one a master are looked at."""
+        """Return the number of slots above one per master to examine."""
         return 16384 if self.are_equal else max(1, min(LEVELS_MAX, 8 * LEVELS_MAX // len(self._factors)))
 
     def least_ratio(self, sums: Sequence[int], count: int) -> Fraction:
-        """Return the least ratio at which the *count* heaviest slots (running *sums*) can fit these masters at all."""
+        """Return the least ratio at which these masters can hold the *count* heaviest slots (running *sums*)."""
         held = (count - 1) // self.count + 1
         if self.are_equal:
             return (sums[count] - sums[count - held]) / self.most
@@ -142,7 +139,7 @@ class Shares:
 
 
 def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, least: int = 0) -> Floor:
-    """Return the pigeonhole floor for slots of falling load *order* on masters of fair *shares* (any k >= *least*)."""
+    """Return the pigeonhole floor for slots in falling *order* on masters of fair *shares*, for k >= *least*."""
     best = Floor(name, Fraction(1) if not least else Fraction(0), 0)
     shares = [share for share in shares if share]
     if not shares:
@@ -153,7 +150,7 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
     if known.are_equal and levels:
         lightest = [sums[k * len(shares) + 1] - sums[k * (len(shares) - 1)] for k in levels]
         k = levels[lightest.index(max(lightest))]
-        levels = range(k, k + 1)  # the shares are one number, so the largest sum has the largest ratio
+        levels = range(k, k + 1)  # all shares are equal, so the largest sum has the largest ratio
     for k in levels:
         count = k * len(shares) + 1
         ratio = known.least_ratio(sums, count)
@@ -165,9 +162,9 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
 def fair_shares(
     scaled: Scaled, capacity: Sequence[Sequence[int | None]], totals: Sequence[int]
 ) -> list[list[Fraction]]:  # fmt: skip
-    """Return the fair share of every master and resource: one part of all data in all resources, at most what its capacities allow.
+    """Return the fair share of every master and resource: one part of all data, limited by capacities.
 
-    Where these parts do not add up to all data (one master is short of memory, another of keys), each resource is divided on its own.
+    If these parts do not add up to all data, each resource is divided on its own.
     """
     takers = scaled.takers()
     fair = [[Fraction(0)] * len(totals) for _ in scaled.masters]
@@ -183,7 +180,7 @@ def fair_shares(
 
 
 def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
-    """Return the fair share of each master, by id, as a part of all load of *resource*; masters without one are left out."""
+    """Return each master's fair share, by id, as a part of all load of *resource*; omit masters without one."""
     r = scaled.resources.index(resource)
     fair = {master.id: row[r] for master, row in zip(scaled.masters, find_targets(scaled).fair, strict=True) if row[r]}
     whole = sum(fair.values())
@@ -191,15 +188,15 @@ def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
 
 
 def _largest_part(capacity: Sequence[int | None], totals: Sequence[int]) -> Fraction | None:
-    """Return the largest part of all data that fits every capacity of a master; None where it has none."""
+    """Return the largest part of all data within every capacity of a master; None without capacities."""
     parts = [Fraction(most, total) for most, total in zip(capacity, totals, strict=True) if most is not None and total]
     return min(parts, default=None)
 
 
 def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | None]]) -> list[Fraction]:
-    """Return what each of *masters* (weight, capacity or None) holds of *total*: by weight, nobody above its capacity.
+    """Divide *total* among *masters* (weight, capacity or None) by weight within capacities.
 
-    Where all capacity together is less than *total*, everyone holds what it can.
+    If all capacity together is less than *total*, all masters are full.
     """
     shares = [Fraction(0)] * len(masters)
     left, weight = Fraction(total), sum((w for w, _ in masters), Fraction(0))
@@ -218,7 +215,7 @@ def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | Non
 
 
 def _capacity(scaled: Scaled, n: int) -> tuple[int | None, ...]:
-    """Return the capacity of master *n* by resource in whole units, None where none is given."""
+    """Return the capacities of master *n* by resource in whole units, None for none."""
     given = scaled.masters[n].capacity
     return tuple(
         int(exact(given[name], name) * unit) if name in given else None
@@ -230,7 +227,7 @@ def _limits(
     scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
     takers: list[int],
 ) -> list[list[int]]:  # fmt: skip
-    """Return limits in whole units: relaxed fair shares within capacity, down to what slots can add up to."""
+    """Return limits in whole units: relaxed fair shares within capacity, down to sums of slots."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     grains = [math.gcd(*load) or 1 for load in scaled.loads]
     for n in takers:
@@ -242,7 +239,7 @@ def _limits(
 
 
 def _with_least(scaled: Scaled, limits: list[list[int]], small: Sequence[int]) -> list[list[int]]:
-    """Return *limits* raised to what masters cannot give away: pinned slots, and for those too *small* for any slot the lightest they hold."""
+    """Return *limits* raised to pinned loads, and for *small* masters to their lightest slot."""
     kept = pinned_loads(scaled)
     for n in small:
         kept[n] = [load[_lightest(scaled, n)] for load in scaled.loads]
@@ -250,7 +247,7 @@ def _with_least(scaled: Scaled, limits: list[list[int]], small: Sequence[int]) -
 
 
 def too_small(scaled: Scaled, limits: Sequence[Sequence[int]]) -> list[int]:
-    """Return the masters that must keep a slot, since a master without slots becomes a replica, and whose *limits* no slot fits."""
+    """Return masters that must keep a slot (else they become replicas) but have *limits* below every slot."""
     least = [min(load) for load in scaled.loads]
     pinned = {scaled.owner[s] for s in scaled.fixed}
     stay = [n for n in sorted(set(scaled.owner) - pinned) if not scaled.masters[n].drained]
@@ -258,7 +255,7 @@ def too_small(scaled: Scaled, limits: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _lightest(scaled: Scaled, n: int) -> int:
-    """Return the slot of master *n* that is the least part of all load, in its heaviest resource."""
+    """Return master *n*'s slot with the smallest share of load, in its heaviest resource."""
     totals = [sum(load) or 1 for load in scaled.loads]
     return min(
         (s for s, owner in enumerate(scaled.owner) if owner == n),
@@ -267,7 +264,7 @@ def _lightest(scaled: Scaled, n: int) -> int:
 
 
 def pinned_loads(scaled: Scaled) -> list[list[int]]:
-    """Return what the slots that must not move weigh on their masters, ``[n][r]``."""
+    """Return the load of slots that must not move, ``[n][r]``."""
     pinned = [[0] * len(scaled.resources) for _ in scaled.masters]
     for s in scaled.fixed:
         for r, load in enumerate(scaled.loads):
@@ -276,12 +273,12 @@ def pinned_loads(scaled: Scaled) -> list[list[int]]:
 
 
 def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
-    """Return the slots that fill their host, with the resource in which they do."""
+    """Return the slots that fill their host, with the resource."""
     return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
 
 
 def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
-    """Return *targets* with the masters as hosts on which *owner* has the heavy slots, where they can hold them at all."""
+    """Return *targets* with the heavy slots' masters in *owner* as hosts, if they have capacity."""
     if not targets.heavy:
         return targets
     at = {h.slot: owner[h.slot] for h in targets.heavy}
@@ -311,7 +308,7 @@ def _host(
     scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
     takers: list[int],
 ) -> dict[int, int]:  # fmt: skip
-    """Give every heavy slot a master of its own that can hold it, if there is one: where least has to move for that."""
+    """Assign each heavy slot to a master with capacity, at least cost of moves."""
     ratio: dict[int, Fraction] = {}
     for h in heavy:
         ratio[h.slot] = max(ratio.get(h.slot, h.ratio), h.ratio)
@@ -335,17 +332,17 @@ def _host(
 
 
 def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
-    """Return whether master *n* could hold slot *s* at all."""
+    """Return whether master *n* has the capacity for slot *s*."""
     return all(most is None or load[s] <= most for load, most in zip(scaled.loads, capacity[n], strict=True))
 
 
 def _zone_share(
     scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int]
 ) -> tuple[Fraction | None, bool]:
-    """Return the share of a zone that is asked for, or the smallest one that is not proven to be impossible.
+    """Return the requested zone share, or the smallest one not proven impossible.
 
-    What excluded masters hold stays in their zone; the rest needs room, and whole slots (pigeonhole, as `find_floor`).  Heavy slots may
-    be in any zone.
+    Loads of excluded masters stay in their zones; the rest is checked against room and pigeonhole floors. Heavy slots fit
+    any zone.
     """
     asked = scaled.problem.zone_share_max
     if asked is None:
@@ -372,7 +369,7 @@ def _zone_share(
 
 
 def _least_share(rooms: list[int], total: int) -> Fraction:
-    """Return the least t with sum(min(t * total, room)) >= total; 1 where there is none."""
+    """Return the least t with sum(min(t * total, room)) >= total; 1 if there is none."""
     left = total
     for number, room in enumerate(rooms):
         if room * (len(rooms) - number) >= left:

@@ -1,4 +1,4 @@
-"""A problem in floats: loads and limits in their own units for walks, and in mean slots for linear programs; whole numbers decide afterwards."""
+"""A problem as floats for walks and linear programs; whole numbers check the results."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cluster_core.rebalance.goal.targets import Targets, fillers
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 FLOAT_BITS = 1000
-"""Whole numbers of more bits are cut to so many."""
+"""Larger whole numbers are cut to so many bits."""
 EXACT = 2.0**53
 CLOSE = 1e-12
-"""Limits above `EXACT` are this much of themselves smaller, so that rounding breaks none."""
+"""Relative reduction of limits above `EXACT` against rounding."""
 
 
 class Arrays:
     """Loads [slot, resource], cost [slot], and limits [master, resource].
 
-    *raw* and *caps* are in the units of the problem, *caps* with those of the hosts of heavy slots; *loads*, *cost* and *limits* in mean slots,
-    and a slot heavier than every limit counts as much as fills one.
+    *raw* and *caps* (with those of hosts) are in units of the problem; *loads*, *cost* and *limits* in mean slots, with slots
+    above every limit cut to it.
     """
 
     def __init__(self, scaled: Scaled, targets: Targets) -> None:
@@ -65,7 +65,7 @@ class Arrays:
         self.zone_limits: Floats = self.zone_caps / self.mean
 
     def pinned(self, slots: Integers, at: Integers) -> Arrays:
-        """Return the same problem with *slots* on the masters *at*, where they stay."""
+        """Return the same problem with *slots* fixed on the masters *at*."""
         other = copy(self)
         other.owner, other.fixed, other.must = self.owner.copy(), self.fixed.copy(), self.must.copy()
         other.owner[slots], other.fixed[slots], other.must[slots] = at, True, False
@@ -78,18 +78,18 @@ class Arrays:
         return other
 
     def parts_of_limits(self) -> Floats:
-        """Return by slot which part of the largest limit it fills, in the resource in which it fills most."""
+        """Return each slot's largest share of the largest limit, over all resources."""
         most = self.limits[self.takers].max(0)
         parts: Floats = (self.loads / np.where(most > 0, most, np.inf)).max(1)
         return parts
 
     def held(self, at: Integers, loads: Floats) -> Floats:
-        """Return the sums [master, resource] of *loads* [slot, resource] where slots are on the masters *at*."""
+        """Return the sums [master, resource] of *loads* [slot, resource] with slots on the masters *at*."""
         size = len(self.scaled.masters)
         return np.stack([np.bincount(at, loads[:, r], size) for r in range(loads.shape[1])], axis=1)
 
     def excess(self, at: Integers) -> float:
-        """Return the load above limits where slots are on *at*, in mean slots."""
+        """Return the load above limits with slots on *at*, in mean slots."""
         over = np.maximum(self.held(at, self.raw) - self.caps, 0.0)[self.takes] / self.mean
         return float(over.sum())
 

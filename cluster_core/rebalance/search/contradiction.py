@@ -1,8 +1,8 @@
-"""Prices which prove that limits contradict each other, by cutting planes.
+"""Find prices that prove contradicting limits, by cutting planes.
 
-Masters with the same limits and pinned loads, in one zone where zones count, are one bin.  At given prices the cheapest bin of each slot is a placement of all
-load; prices prove a contradiction if that placement costs more than all limits.  A small linear program finds the prices with the largest
-excess over all placements so far, and its prices give the next placement.
+Masters with equal limits, pinned loads and zone form one bin. Prices prove a contradiction if all slots in their
+cheapest bins cost more than all limits. A linear program finds the prices with the largest excess over all placements
+so far; these give the next placement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BINS_MAX = 200
 
 
 def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
-    """Return prices that prove that no placement keeps *targets*; None where none were found."""
+    """Return prices that prove that no placement meets *targets*; None if none were found."""
     arrays = Arrays(scaled, targets)
     pinned = pinned_loads(scaled)
     kinds = [(*targets.common[n], *pinned[n], arrays.zones[n]) for n in arrays.takers]
@@ -66,7 +66,7 @@ def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
 
 
 def _cheapest_load(arrays: Arrays, samples: Floats, bin_of: Floats, prices: Floats, zones: int) -> Floats:
-    """Return the load of bins and zones where every slot is where it pays least."""
+    """Return the load of bins and zones with every slot in its cheapest bin."""
     bins, size = len(samples), arrays.limits.shape[1]
     rows, by_zone = prices[: bins * size].reshape(bins, size), prices[bins * size :].reshape(zones, size)
     paid = arrays.loads @ rows.T

@@ -1,6 +1,6 @@
-"""Place heavy slots: a program with whole heavy slots, and divisible bundles of like light slots.
+"""Place heavy slots by a program with whole heavy slots and divisible bundles of similar light slots.
 
-For few masters it is an integer program; for more a linear program, solved again each time divided slots become whole.
+An integer program for few masters; else a linear program, solved again as divided slots become whole.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 
 HEAVY_PART = 0.12
-"""Slots of more than this part of a limit are heavy."""
+"""Minimum share of a limit of a heavy slot."""
 HEAVY_MAX = 25
-"""Most heavy slots of an integer program; with more it finds nothing in time."""
+"""Maximum heavy slots of an integer program; with more it finds nothing in time."""
 HEAVY_MASTERS_MAX = 9
-"""With more masters a linear program finds as much in a fraction of the time."""
+"""Maximum masters of an integer program; beyond, a linear program is as good and faster."""
 MEDIUM_PART = 0.01
-"""Slots of more than this part of a limit are whole, too, one after the other: what remains divided hardly breaks limits when it is rounded."""
+"""Minimum share of a limit of a medium slot, which is whole, too: rounding the rest hardly breaks limits."""
 ROOM_PART = 0.002
-"""Part of every limit that whole slots leave to light ones: a master that large slots fill to its limit could hold no others."""
+"""Share of every limit reserved for light slots."""
 FEW_CHOICES = 400
-"""Up to so many slots times masters all slots are whole, and the program is the problem itself."""
+"""Maximum slots times masters for a program with all slots whole."""
 BUNDLES = 32
-"""Bundles of light slots a master."""
+"""Bundles of light slots per master."""
 ENTRIES_MAX = 2_400
-"""Bundles of all masters times masters that take slots, at most: the fewer bundles, the more placements of heavy slots are tried in time."""
+"""Maximum bundles of all masters times takers: fewer bundles allow more placements in time."""
 NODES_MAX = 60
 GAP = 0.005
 TOGETHER = (0.3, 0.5, 0.8, 1.0)
-"""Slots of at least this part of the heaviest divided one become whole at once; of these ways, the one that costs least is taken."""
+"""Slots of at least this share of the heaviest divided slot become whole together; the cheapest result is kept."""
 LINEAR_BUNDLES = 8
 LINEAR_ENTRIES_MAX = 8_000
-"""In linear programs: whole slots times masters that take slots, and bundles times these, at most."""
+"""Maximum whole slots times takers, and bundles times takers, in linear programs."""
 STEPS_MAX = 200_000
-"""Simplex steps of one solution."""
+"""Maximum simplex steps of one solution."""
 CAPACITY_COST = 100.0
-"""Times the price of load above a limit, that of load above a capacity."""
+"""Price of load above a capacity, relative to load above a limit."""
 
 
 class Placed(NamedTuple):
-    """Owners with heavy slots where programs put them: with light ones at home, or where a program puts them, too."""
+    """Owners with placed heavy slots: light ones at home, and light ones placed, too."""
 
     home: Integers
     rounded: Integers
@@ -57,14 +57,14 @@ def heavy_slots(arrays: Arrays) -> Integers:
 
 
 def _above(arrays: Arrays, part: float) -> Integers:
-    """Return the slots of more than *part* of a limit that may move, the heaviest first."""
+    """Return movable slots above *part* of a limit, the heaviest first."""
     weights = np.where(arrays.fixed, -np.inf, arrays.parts_of_limits())
     order = np.argsort(-weights, kind="stable")
     return order[: int((weights > part).sum())]
 
 
 def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
-    """Place heavy slots; None where no slot is heavy, or nothing was found."""
+    """Place heavy slots; None without heavy slots or without a solution."""
     whole = heavy_slots(arrays)
     if not len(whole):
         return None
@@ -76,7 +76,7 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
 
 
 def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Placed | None:
-    """Place *whole* slots by an integer program, and medium ones by a relaxation of all moves, solved again for one after the other."""
+    """Place *whole* slots by an integer program, and medium ones by relaxations, one after another."""
     takers = arrays.takers
     program = _program(
         arrays, [np.array([s]) for s in whole] + _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
@@ -94,7 +94,7 @@ def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Place
 
 
 def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
-    """Place heavy and medium slots by a linear program: those that its solution divides become whole, the heaviest first."""
+    """Place heavy and medium slots by a linear program; divided slots become whole, the heaviest first."""
     takers = arrays.takers
     whole = _above(arrays, MEDIUM_PART)[: LINEAR_ENTRIES_MAX // len(takers)]
     bundles = _bundles(arrays, relaxation, whole, LINEAR_BUNDLES, LINEAR_ENTRIES_MAX)
@@ -115,7 +115,7 @@ def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
 
 
 def _settle(program: LinearProgram, weights: Floats, masters: int, together: float) -> Solution:
-    """Return a solution of *program* in which slots of *weights*, the first of its groups, are whole: on the master that had most of them."""
+    """Solve *program* with whole slots of *weights*, its first groups: each on the master with most of it."""
     columns, settled = np.arange(len(weights) * masters), np.zeros(len(weights), bool)
     program.bound(columns, np.zeros(len(columns)), np.ones(len(columns)))
     while True:
@@ -132,7 +132,7 @@ def _settle(program: LinearProgram, weights: Floats, masters: int, together: flo
 
 
 def _spread(arrays: Arrays, bundle: Integers, row: Floats) -> Integers:
-    """Return the masters of the slots of *bundle*, of which the parts *row* go to each taker: neighbours go to the same one."""
+    """Divide the slots of *bundle* among takers by the shares *row*, neighbours together."""
     hit = np.flatnonzero(row > 1e-9)
     mass = np.cumsum(arrays.loads[bundle].max(1))
     ends = np.cumsum(row[hit]) * mass[-1]
@@ -140,7 +140,7 @@ def _spread(arrays: Arrays, bundle: Integers, row: Floats) -> Integers:
 
 
 def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
-    """Return the program that puts *groups* of slots on masters, group by group a column a taker, at least cost."""
+    """Return the program that places *groups* of slots at least cost, with one column per group and taker."""
     takers = arrays.takers
     owners = np.array([arrays.owner[group[0]] for group in groups])
     loads = np.stack([arrays.loads[group].sum(0) for group in groups])
@@ -165,7 +165,7 @@ def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
 
 
 def _add_slack(program: LinearProgram, arrays: Arrays, rows: int, dear: float) -> None:
-    """Let load be above limits at a price, and above capacities at a far higher one."""
+    """Allow load above limits at a price, and above capacities at a far higher one."""
     spare = np.full(rows, INFINITE)
     below = (arrays.capacity - arrays.limits)[arrays.takers].ravel()
     spare[: len(below)] = np.maximum(below, 0.0)
@@ -185,7 +185,7 @@ def _keep_one(program: LinearProgram, arrays: Arrays, groups: int) -> None:
 
 
 def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers, most: int, entries: int) -> list[Integers]:
-    """Return the light slots of each master in at most *most* groups of like worth at the prices of the relaxation."""
+    """Return the light slots of each master in at most *most* groups of similar value at the relaxation's prices."""
     light = ~arrays.fixed
     light[whole] = False
     masters = len(arrays.limits)
@@ -206,7 +206,7 @@ def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers, most: int,
 def _entries(
     arrays: Arrays, owners: Integers, loads: Floats, cost: Floats, rows: int
 ) -> tuple[Integers, Integers, Floats, Floats]:  # fmt: skip
-    """Return the columns of a program, one a group and master, group by group: starts, rows, values and costs."""
+    """Return the columns of a program by group and master: starts, rows, values and costs."""
     takers, size = arrays.takers, loads.shape[1]
     groups, masters = len(owners), len(takers)
     own = [(np.arange(masters) * size + r)[None, :].repeat(groups, 0) for r in range(size)]

@@ -1,8 +1,7 @@
-"""The relaxation of a plan, with divisible slots: its prices prove a bound, its solution is where rounding starts.
+"""Relaxation of a plan with divisible slots: its prices prove a bound, its solution is rounded.
 
-`cover_prices` takes each master over a limit alone: the cheapest slots that bring it within, regardless of their targets.  On ordinary loads
-this bound is nearly exact.  `solve` covers all moves by column generation: it starts with few moves (slot to master) and adds moves that are
-cheaper at the current prices, until there are none.
+`_cover_prices` takes each master over a limit alone, with the cheapest slots that relieve it; on ordinary loads this
+bound is nearly exact. `solve` covers all moves by column generation: it adds moves that reduce the cost.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 ROUNDS_MAX = 40
 COLUMNS_A_ROUND = 6000
 STEPS_MAX = 60_000
-"""Simplex steps of all rounds together."""
+"""Maximum simplex steps of all rounds together."""
 NEAR = 1e-3
-"""Rounds end where the prices prove all but this part of the program's value."""
+"""Rounds end when the prices prove all but this share of the program's value."""
 SLACK_COST = 50.0
 """Cost of a mean slot above a limit: more than any move saves."""
 FIRST_TAKERS = 4
@@ -25,8 +24,10 @@ NONE = np.zeros(0)
 
 
 class Relaxation:
-    """Linear programs for *arrays*; *prices* [master or zone, resource] are the best of all load that were found, *staying* [master, resource]
-    those of load that stays, in cost for a mean slot of load.
+    """Linear programs for *arrays*.
+
+    *prices* [master or zone, resource] are the best found for all load, *staying* [master, resource] for load that stays,
+    in cost per mean slot of load.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -38,7 +39,7 @@ class Relaxation:
         self.value = 0.0
         """Moved cost of the solution, in mean slots' cost."""
         self.parts: dict[int, list[tuple[float, int]]] = {}
-        """By slot that the solution moves: parts of it, and masters."""
+        """Shares and masters of each slot that the solution moves."""
 
     def _cover_prices(self) -> Floats:
         arrays = self.arrays
@@ -64,12 +65,12 @@ class Relaxation:
         return prices
 
     def _effective(self, prices: Floats) -> Floats:
-        """Return prices [master, resource] with those of zones."""
+        """Return prices [master, resource] including zones."""
         masters = len(self.arrays.limits)
         return prices[:masters] + (prices[masters:][self.arrays.zones] if self.zone_count else 0.0)
 
     def _evaluate(self, prices: Floats) -> tuple[float, Integers, Floats]:
-        """Return what *prices* prove (`prices.least_moved`), by slot its cheapest other master, and what moving there costs more than staying."""
+        """Return the bound that *prices* prove (`prices.least_moved`), and per slot its cheapest other master and the extra cost there."""
         arrays = self.arrays
         masters = len(arrays.limits)
         paid = arrays.loads @ self._effective(prices)[arrays.takers].T
@@ -90,7 +91,7 @@ class Relaxation:
         return float(value), arrays.takers[best], go - stay
 
     def solve(self) -> None:
-        """Solve the program of all moves; better prices replace those there are."""
+        """Solve the program of all moves; better prices replace the current ones."""
         arrays = self.arrays
         size = arrays.limits.shape[1]
         rows = len(arrays.takers) * size + self.zone_count * size
@@ -109,7 +110,7 @@ class Relaxation:
         self._generate()
 
     def _generate(self) -> None:
-        """Solve the program, and add moves that make it cheaper, until there are none."""
+        """Solve the program and add moves until none reduces its cost."""
         arrays, program, columns, rows = self.arrays, self._program, self._columns, self._rows
         size = arrays.limits.shape[1]
         for _ in range(ROUNDS_MAX):
@@ -134,7 +135,7 @@ class Relaxation:
         self.parts = columns.parts(solution.values[rows:])
 
     def make_whole(self, part: float) -> None:
-        """Put slots of more than *part* of a limit that the solution divides on one master each, the heaviest first, and solve again each time."""
+        """Place divided slots above *part* of a limit on one master each, the heaviest first, solving again each time."""
         weights, settled = self.arrays.parts_of_limits(), set[int]()
         while divided := [s for s in self._divided() if weights[s] > part and s not in settled]:
             first = [s for s in divided if 2 * weights[s] >= weights[divided].max()]
@@ -148,7 +149,7 @@ class Relaxation:
         return [s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6]
 
     def rounded(self) -> Integers:
-        """Return the solution, each slot where most of it is."""
+        """Return the solution with each slot on the master with most of it."""
         at = self.arrays.owner.copy()
         for s, parts in self.parts.items():
             most, n = max(parts)
@@ -157,7 +158,7 @@ class Relaxation:
         return at
 
     def _first_moves(self, held: Floats) -> list[tuple[int, int]]:
-        """Return the first moves: slots that must leave or nearly pay for it, to the cheapest master and to masters with most room."""
+        """Return first moves: slots that must or nearly should leave, to the cheapest and the emptiest masters."""
         arrays = self.arrays
         room = np.where(arrays.takes, (arrays.limits - held).min(1), -np.inf)
         first = np.argsort(-room, kind="stable")[: min(FIRST_TAKERS, len(arrays.takers))]
@@ -177,7 +178,7 @@ def slack_cost(arrays: Arrays) -> float:
 
 
 class _Columns:
-    """The moves of a program, in the order of its columns behind those of slack."""
+    """Moves of a program, in order of its columns after those of slack."""
 
     def __init__(self, relaxation: Relaxation, program: LinearProgram, rows: int) -> None:
         self._relaxation, self._program, self._rows = relaxation, program, rows
@@ -189,7 +190,7 @@ class _Columns:
         self._seen: set[tuple[int, int]] = set()
 
     def add(self, moves: list[tuple[int, int]]) -> None:
-        """Append *moves*; a slot that is in none yet gets a row: it moves at most once, from a drained master just once."""
+        """Append *moves*; each slot gets a row: it moves at most once, from a drained master exactly once."""
         arrays, size = self._relaxation.arrays, self._relaxation.arrays.limits.shape[1]
         new = [s for s in dict.fromkeys(s for s, _ in moves) if self._row_of[s] < 0]
         if new:
@@ -228,13 +229,13 @@ class _Columns:
             )
 
     def settle(self, at: dict[int, int]) -> None:
-        """Let each slot be as a whole on the master *at* that is given, to which it has a move, or at its owner."""
+        """Place each slot whole on its master in *at*, to which it has a move, or on its owner."""
         hit = [k for k, (s, _) in enumerate(self._moves) if s in at]
         whole = np.array([float(at[s] == n) for s, n in (self._moves[k] for k in hit)])
         self._program.bound(self._rows + np.array(hit), whole, whole)
 
     def cheaper(self, to: Integers, effective: Floats, prices: Floats) -> list[tuple[int, int]]:
-        """Return the moves of every slot to master *to* that would make the program cheaper, the best first."""
+        """Return moves of slots to their masters *to* that reduce the program's cost, the best first."""
         arrays = self._relaxation.arrays
         of_slot = np.where(self._row_of >= 0, prices[np.maximum(self._row_of, 0)], 0.0)
         at_home = np.where(arrays.takes[arrays.owner][:, None], effective[arrays.owner], 0.0)
@@ -244,7 +245,7 @@ class _Columns:
         return [(int(s), int(to[s])) for s in hit if (int(s), int(to[s])) not in self._seen]
 
     def parts(self, values: Floats) -> dict[int, list[tuple[float, int]]]:
-        """Return by slot the parts of it that move, and where to."""
+        """Return shares and targets of moved slots."""
         parts: dict[int, list[tuple[float, int]]] = {}
         for (s, n), part in zip(self._moves, values.tolist(), strict=True):
             if part > 1e-7:

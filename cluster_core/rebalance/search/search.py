@@ -1,10 +1,9 @@
 """Search a placement within limits, with few slot ranges and few bytes above the bound.
 
-1. Prices of a linear program for each master over a limit prove a bound of the moved cost.
-2. Walks from the present owners look for few ranges within a budget above the bound.  On ordinary loads the search ends here.  It is skipped
-   for many masters with half as many heavy slots.
-3. If that finds nothing, or many ranges, a program of all moves improves the prices, and a second program places heavy slots.  Walks from
-   there meet the limits, then look for few ranges with the budget above that placement.
+1. Prices of a linear program per master over a limit prove a bound on the moved cost.
+2. Walks from the present owners search few ranges within a budget above the bound, unless many masters have half as many
+   heavy slots. On ordinary loads the search ends here.
+3. Otherwise a program of all moves improves the prices, a second one places heavy slots, and walks continue from there.
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ from cluster_core.rebalance.search.walks import (
 )
 
 PROGRAM_MASTERS_MAX = 20
-"""Most masters that take slots for the program of all moves; with more it takes too long."""
+"""Maximum takers for the program of all moves; with more it takes too long."""
 PLACED_MASTERS_MAX = 40
-"""With more, heavy slots are not placed first."""
+"""Maximum masters to place heavy slots first."""
 FAR_PART = 0.01
-"""Part of all load above limits at the end of walks from where a second search is not worth its time."""
+"""Share of all load above limits after walks that makes a second search useless."""
 PLACED_PART = Fraction(3, 5)
-"""Part of the budget that is left above a placement of heavy slots which exceeds the bound by more than the whole budget."""
+"""Remaining share of the budget after a placement of heavy slots that exceeds the whole budget."""
 SHREDDED = 10
-"""Slot ranges a master above which heavy slots are placed first, although a plan was found."""
+"""Slot ranges per master above which heavy slots are placed although a plan was found."""
 UNBOUNDED = float("inf")
 
 Owners = tuple[int, ...]
 
 
 class Result(NamedTuple):
-    """The best owners found, prices for the bound, the budget above the bound, and results of other budgets."""
+    """Best owners, prices for the bound, the budget above the bound, and results of other budgets."""
 
     owner: Owners
     prices: Prices
@@ -65,7 +64,7 @@ class Result(NamedTuple):
 
 
 class Badness(NamedTuple):
-    """How far owners are from keeping limits: smaller is better."""
+    """Distance of owners from meeting limits; smaller is better."""
 
     keeps_drained: bool
     loses_last: bool
@@ -74,7 +73,7 @@ class Badness(NamedTuple):
 
 
 class Search:
-    """A search within the limits of *scaled*; *effort* is the part of the usual steps."""
+    """A search within the limits of *scaled*; *effort* is the share of the usual steps."""
 
     def __init__(self, scaled: Scaled, effort: float = 1.0) -> None:
         self.scaled, self.targets = scaled, find_targets(scaled)
@@ -88,7 +87,7 @@ class Search:
             self._relax()
 
     def run(self, known: Sequence[int] | None = None, *, curve: bool = True) -> Result:
-        """Return the best placement found; *known* owners are another place to begin at."""
+        """Return the best placement found; *known* owners are a further start."""
         of_bound, of_data = self.scaled.budgets
         base = self.bound
         heavy, takers = len(heavy_slots(self._arrays)), len(self._arrays.takers)
@@ -121,11 +120,11 @@ class Search:
         return Result(best, self.prices, budget, tuple(self._point(part, at) for part, at in points))
 
     def unbounded(self) -> Owners | None:
-        """Return the placement of fewest ranges found, whatever moves."""
+        """Return the placement with the fewest ranges, at any cost."""
         return self._within(UNBOUNDED, None)
 
     def joined(self, known: Owners) -> Owners | None:
-        """Return the placement of fewest ranges found that moves hardly more than *known*."""
+        """Return the placement with the fewest ranges that moves hardly more than *known*."""
         return self._within(self.moved(known) * (1 + self.scaled.budgets[0]), known)
 
     def moved(self, at: Sequence[int]) -> int:
@@ -133,13 +132,13 @@ class Search:
         return sum(load for load, n, owner in zip(self._cost, at, self.scaled.owner, strict=True) if n != owner)
 
     def _in_means(self, most: Fraction | float) -> float:
-        """Return a cost in mean slots' cost."""
+        """Convert a cost to mean slots' cost."""
         if most == UNBOUNDED:
             return UNBOUNDED
         return float(Fraction(most) * len(self._cost) / (sum(self._cost) or 1))
 
     def badness(self, at: Sequence[int]) -> Badness:
-        """Return how far *at* is from keeping the limits."""
+        """Return the distance of *at* from meeting the limits."""
         return badness(self.scaled, self.targets, at)
 
     def _prove(self) -> tuple[Prices, int]:
@@ -174,9 +173,9 @@ class Search:
     def _within(
         self, most: Fraction | float, known: Sequence[int] | None, start: Integers | None = None, *, once: bool = False
     ) -> Owners | None:  # fmt: skip
-        """Return the placement of fewest ranges found that moves at most *most*, None for none; *once*: with no second search.
+        """Return the placement with the fewest ranges that moves at most *most*, None for none.
 
-        Walks begin at the *start*, where heavy slots are in place, or near the owners where that is None.
+        Walks begin at *start* with placed heavy slots, or near the owners if None; *once*: without a second search.
         """
         walks, limit = self._walks, self._in_means(most)
         candidates: list[Owners] = [] if known is None else [_tuple(known)]
@@ -200,7 +199,7 @@ class Search:
         return count_ranges(at) + self._walks.ranges_first.slot * slots, self.moved(at)
 
     def _place_heavy(self) -> Placed | None:
-        """Place heavy slots by a program; None without heavy slots, or with too many masters."""
+        """Place heavy slots by a program; None without heavy slots or with too many masters."""
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
             return None
@@ -209,7 +208,7 @@ class Search:
         return place_heavy(self._arrays, self._relaxation)
 
     def _fewest_bytes(self, known: Sequence[int] | None, placed: Placed | None) -> tuple[Owners | None, Owners]:
-        """Return the placement that moves least among those found within the limits, None for none, and the nearest to the limits."""
+        """Return the placement within limits that moves least, None for none, and the nearest to the limits."""
         arrays, walks = self._arrays, self._walks
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
         small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
@@ -243,7 +242,7 @@ class Search:
         return near if self._keeps(near) and self.moved(near) < self.moved(best) else best
 
     def _fewer_ranges(self, best: Owners) -> Owners:
-        """Return the placement of fewest ranges near *best*, whatever moves."""
+        """Return the placement of fewest ranges near *best*, at any cost."""
         if count_ranges(best) <= self._fewest:
             return best
         walks = self._walks
@@ -257,7 +256,7 @@ class Search:
 
 
 def badness(scaled: Scaled, targets: Targets, at: Sequence[int]) -> Badness:
-    """Return how far *at* is from keeping the limits of *scaled*, which are *targets*."""
+    """Return the distance of *at* from meeting *targets*, the limits of *scaled*."""
     stay = {n for n in set(scaled.owner) if not scaled.masters[n].drained}
     return Badness(
         must_drain(scaled, at), not stay <= set(at), overload(scaled, targets, at), excess(scaled, targets, at)

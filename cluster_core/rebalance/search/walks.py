@@ -1,7 +1,7 @@
-"""Placements found by walks over windows of slots: those of few slot ranges, and those that move little.
+"""Find placements with few slot ranges, or few moves, by walks over windows of slots.
 
-Slots without load join their neighbours (`Walks.glued`), so that no range begins at one.  A search is a few walks one after the other: hot
-ones from where the slots are, then cooler ones from the best placement so far.
+Slots without load join their neighbours (`Walks.glued`). A search is a few walks: hot ones from the start, then cooler
+ones from the best placement.
 """
 
 from __future__ import annotations
@@ -46,27 +46,26 @@ from cluster_core.rebalance.search.windows import (
 )
 
 STEPS_A_SLOT = 1_000
-"""Steps of a walk for every slot with load, at most."""
+"""Maximum steps of a walk per slot with load."""
 FORGET = 0.25
-"""How much slower the price of a limit falls than it rises."""
+"""Fall of a limit's price relative to its rise."""
 LENGTH_MIN = 4
 FEW_MASTERS = 8
-"""Up to so many masters walks may begin hot, with limits cheap: with more they end far from keeping them."""
+"""Maximum masters for walks that begin hot with cheap limits; with more they end far from meeting limits."""
 NEARLY = 1 - 1e-9
-"""Part of a budget that counts in floats, so that rounding does not exceed it."""
+"""Share of a budget to use in floats, against rounding."""
 WHOLE_DIGITS = 6
-"""Digits after the point that count when a product of limits, which are whole numbers, is made whole again."""
+"""Decimal places kept when a product of whole limits is rounded."""
 RANGE_COST = 0.002
-"""Ranges that a mean slot's cost weighs where ranges are to be few, so that of two placements with as many the cheaper one wins."""
+"""Cost in ranges of a mean slot in searches for few ranges, as a tie-break."""
 
 
 class Walk(NamedTuple):
-    """How a walk goes.
+    """Parameters of a walk.
 
-    *steps*; heat, *warm* at the start and *cold* at the end; the *price* of a mean slot above a limit, and by how much it rises in all; how much
-    dearer a limit gets that is broken all the while (*learn*); whether the walk begins *anew* or at the best so far; what limits weigh at
-    the start (*loose*: little, so that heavy slots change masters while it is hot).  Where it *is_scaled*, heat is for six masters and falls
-    with the root of their number, and the price is for one master.
+    *steps*; heat *warm* at the start and *cold* at the end; *price* of a mean slot above a limit and its total rise; *learn*:
+    rise for a limit broken throughout; *anew*: begin at the start, not at the best; *loose*: weight of limits at the start.
+    *is_scaled*: heat is for six masters and falls with the root of their number, and the price is per master.
     """
 
     steps: int
@@ -91,20 +90,20 @@ FIRM_OF_MANY = FIRM._replace(steps=8_000_000, price=0.2)
 LOOSE_OF_MANY = FIRM._replace(steps=12_000_000, price=0.1, loose=0.3)
 FEW_RANGES_OF_MANY = (FIRM_OF_MANY, WARM._replace(steps=4_000_000), SETTLE)
 AGAIN_OF_MANY = (LOOSE_OF_MANY, WARM._replace(steps=6_000_000), SETTLE)
-"""With more than `FEW_MASTERS`, ranges go where limits are dear; each search has a second one for where many ranges remain."""
+"""Walks for more than `FEW_MASTERS`; each search has a second one if many ranges remain."""
 COOL = Walk(2_000_000, 0.05, 0.004, 20.0, 1.0, 1.0, is_scaled=False)
 FROM_OWNERS = (Walk(12_000_000, 3.0, 0.02, 1.5, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_OWNERS_OF_MANY = (FROM_OWNERS[0]._replace(steps=24_000_000), COOL)
 FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_PLACED = (FROM_ROUNDED[0]._replace(warm=0.05, price=20.0, learn=1e4), *FROM_ROUNDED)
-"""Walks to few bytes, from where slots are, from the solution of a relaxation, and from one in which all but light slots are whole."""
+"""Walks to few bytes: from the owners, from the rounded relaxation, and from placed heavy slots."""
 
 MEND = Walk(6_000_000, 0.3, 0.01, 20.0, 20.0, 1e4, is_scaled=False)
-"""A walk from what nearly keeps the limits, with these dear."""
+"""A walk from a placement that nearly meets the limits, with high prices."""
 
 
 class Weights(NamedTuple):
-    """What a range, a moved slot and a mean slot's cost weigh."""
+    """Weights of a range, a moved slot and a mean slot's cost."""
 
     ranges: float
     slot: float
@@ -115,7 +114,7 @@ BYTES_FIRST = Weights(0.02, 0.0, 1.0)
 
 
 class Walks:
-    """Walks within the limits of *arrays*; *effort* is the part of the usual steps."""
+    """Walks within the limits of *arrays*; *effort* is the share of the usual steps."""
 
     def __init__(self, arrays: Arrays, effort: float = 1.0) -> None:
         self.arrays, self._effort = arrays, effort
@@ -130,11 +129,11 @@ class Walks:
 
     @property
     def is_quick(self) -> bool:
-        """Whether these walks have fewer steps than usual."""
+        """Return whether these walks have fewer steps than usual."""
         return self._effort < 1
 
     def _loaded(self) -> Integers:
-        """Return the slots that a range may begin at: those with load, that must not move, or that are all a master has."""
+        """Return slots that may begin a range: with load, fixed, or the only ones of a master."""
         arrays = self.arrays
         is_in = (arrays.raw > 0).any(1) | arrays.fixed
         for n in np.flatnonzero(arrays.keeps_one):
@@ -145,17 +144,16 @@ class Walks:
 
     @property
     def thorough(self) -> tuple[tuple[Walk, ...], tuple[Walk, ...]]:
-        """The walks of a search for few ranges, and those of the search after it where many remain."""
+        """Return the walks of a search for few ranges, and those of a second search if many remain."""
         few = len(self.arrays.takers) <= FEW_MASTERS
         return (FEW_RANGES, AGAIN) if few else (FEW_RANGES_OF_MANY, AGAIN_OF_MANY)
 
     def find(
         self, start: Integers, budget: float, walks: Sequence[Walk], weights: Weights, fewest: int = 0
     ) -> tuple[Integers | None, Integers]:  # fmt: skip
-        """Return the best placement found that is within the limits and moves at most *budget* mean slots' cost, or None; and where walks ended.
+        """Return the best placement within limits and *budget* (mean slots' cost), or None, and the walks' best end.
 
-        Walks begin at *start*, which may break limits; that end has the least load above limits of all ends.  There are no fewer ranges than
-        *fewest*.
+        Walks begin at *start*, which may break limits, and stop at *fewest* ranges; the end has the least load above limits.
         """
         best: Integers | None = None
         rank, over = math.inf, math.inf
@@ -191,7 +189,7 @@ class Walks:
     def _go(
         self, at: Integers, budget: float, course: Walk, weights: Weights
     ) -> tuple[Integers | None, Integers]:  # fmt: skip
-        """Walk once over the slots with load; return the best within limits and budget, and the end."""
+        """Walk once over slots with load; return the best placement within limits and budget, and the end."""
         chunks = max(1, int(min(course.steps, STEPS_A_SLOT * len(at)) * self._effort) // CHUNK)
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), course.cold) if course.is_scaled else course.warm
@@ -235,7 +233,7 @@ class Walks:
         return Row(slots, sums, limits, table, blocks, tally, state, self._lengths, sides)
 
     def glued(self, placed: Integers, start: Integers) -> Integers:
-        """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
+        """Return a placement of all slots: slots without load join a neighbour's master, with the fewest moves."""
         arrays = self.arrays
         at = start.copy()
         at[self._slots] = placed
@@ -257,7 +255,7 @@ class Walks:
 
 
 def _zoned(arrays: Arrays) -> Floats:
-    """Return the limits of masters, those of one zone cut down evenly where together they are above the zone's."""
+    """Return masters' limits, reduced evenly in a zone if their sum exceeds the zone's."""
     limits = arrays.caps.copy()
     for z in range(len(arrays.zone_names)):
         inside = np.flatnonzero((arrays.zones == z) & arrays.takes)
@@ -272,7 +270,7 @@ def _zoned(arrays: Arrays) -> Floats:
 
 
 def cut_runs(arrays: Arrays) -> Integers:
-    """Return owners in which what is too much leaves in long runs from the ends of masters' slots, to those with most room, run by run.
+    """Return owners after moving excess load in long runs from the ends of masters' slots to the emptiest masters.
 
     Heavy slots go to their hosts, which give away all other load of that resource.
     """

@@ -1,12 +1,12 @@
-"""Fewest slot ranges within limits and a budget: a seeded walk over windows of neighbouring slots (simulated annealing).
+"""Minimise slot ranges within limits and a budget: simulated annealing over windows of neighbouring slots.
 
-Slots stand in a row.  A border lies between two slots of different masters; the walk minimises borders.  A step moves a window of one
-master's slots to the neighbour beyond the border, to its first owner, or to any master that takes slots.  Windows begin at a border or
-anywhere; the logarithm of their length is uniform.  Between full masters that alone breaks a limit, so most steps exchange it for a second
-window of equal load beside another border.  Load above a limit and cost above the budget have a price that rises during the walk, faster
-for a limit that stays broken.  Running sums make a step as cheap for a thousand slots as for a single slot.
+A border lies between two slots of different masters. A step moves a window of one master's slots to the neighbour beyond
+the border, its first owner, or any taker. Windows start at a border or anywhere, with log-uniform lengths. Most steps
+exchange the window for one of equal load at another border, as full masters allow nothing else. Load above a limit and
+cost above the budget have prices that rise, faster for a limit that stays broken. Running sums make the cost of a step
+independent of the window's length.
 
-The compiled code uses only + - * /, comparisons of float64 and a 32-bit shift register: the same seed gives the same walk on every machine.
+Only + - * /, float64 comparisons and a 32-bit shift register: a seed gives the same walk on every machine.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Integers = Any
 """Arrays of float64 and int64."""
 
 CHUNK = 1024
-"""Steps of a walk between two looks at its temperature and prices."""
+"""Steps between two updates of temperature and prices."""
 DRAWS = 1024
 DICE = np.array([round(-math.log((i + 0.5) / DRAWS), 6) for i in range(DRAWS)])
 """-log of evenly spaced chances."""
 MAY_END_EMPTY, KEEPS_ONE, TAKES_NOTHING = range(3)
-"""What a master may do: give away all it has, all but one slot, or take nothing."""
+"""Restrictions of a master: none, keep one slot, take nothing."""
 
 BLOCK_BITS = 6
 BLOCK = 1 << BLOCK_BITS
@@ -43,36 +43,38 @@ RUN_RIGHT = RUN_LEFT + 6
 RUN_HOME = RUN_RIGHT + 6
 RUN_ANYWHERE = RUN_HOME + 10
 ONE_SLOT = RUN_ANYWHERE + 32
-"""How often each kind of step is tried, in 256ths, each from where the one before ends: a border moves right or left, a whole run joins the
-one before it or behind it, goes where one of its slots was, or anywhere; one slot goes somewhere, and in what is left a window does."""
+"""Cumulative frequency of the kinds of step, in 256ths: a border moves right or left; a run joins the one before or
+behind, goes to an owner of its slots, or anywhere; one slot moves; the rest are windows."""
 BALANCED = 192
-"""How many of 256 steps look for a second window."""
+"""Steps of 256 that exchange two windows."""
 SIDES = 8
-"""Borders that are remembered of each master."""
+"""Remembered borders per master."""
 HOME, BESIDE = 3, 4
-"""Of eight windows that lie anywhere: below the first go home, below the second to the neighbour, the others to any master."""
+"""Of eight windows anywhere: below the first go home, below the second to the neighbour, the others to any master."""
 
 OWNER, AT, OWNER_END, FIXED, PLACE, BORDERS = range(6)
-"""Rows of ``Row.slots`` [slot]: master at the start and now, where the run of slots with this owner at the start ends, how many slots
-before must not move, the place of the border before this slot among all or -1; the last row lists the borders."""
+"""Rows of ``Row.slots`` [slot]: owner, current master, end of the owner's run, fixed slots before, index of the border
+before this slot or -1; the last row lists the borders."""
 CAP, LOAD, SCALE, WEIGHT = range(4)
-"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots; the weight is the price of breaking this limit."""
+"""Columns of ``Row.limits`` [master * R + resource]: limit, load, scale to mean slots, price of breaking it."""
 KEEPS, COUNT, TAKERS = range(3)
-"""Columns of ``Row.masters``: `KEEPS_ONE` and the like; slots now; the last lists masters that may receive."""
+"""Columns of ``Row.masters``: restriction, number of slots; the last lists takers."""
 BORDER_COUNT, BROKEN, MOVED, TAKER_COUNT, DIE = range(5)
-"""Entries of ``Row.tally``: borders, broken limits, slots that are not where they were at the start, masters that receive; the next random number."""
+"""Entries of ``Row.tally``: borders, broken limits, moved slots, takers, next random number."""
 HEAT, PRICE, COST, LEAST, COST_PRICE = range(5)
-"""Entries of ``Row.course``: temperature and price of a mean slot above a limit, in ranges; what moves; the best value so
-far; the weight of the budget."""
+"""Entries of ``Row.course``: temperature and price of a mean slot above a limit, in ranges; moved cost; best value;
+weight of the budget."""
 
 
 Move = tuple[int, int, int, int]
-"""A window: its first slot, the slot behind it, its master, the master that would get it."""
+"""A window: first slot, slot behind it, its master, the receiving master."""
 
 
 class Row(NamedTuple):
-    """The state of a walk, changed in place.  *sums* [resource, slot] are running sums, the cost behind the resources; *sides* [master, `SIDES`]
-    are borders that each master had lately."""
+    """State of a walk, changed in place.
+
+    *sums* [resource, slot] are running sums, with cost last; *sides* [master, `SIDES`] are recent borders of each master.
+    """
 
     slots: Integers
     sums: Floats
@@ -86,8 +88,10 @@ class Row(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What a walk minimises: *ranges* a range, *slot* a moved slot and *cost* a mean slot's cost, the cost being at most *budget*; factors of
-    heat and price a chunk; of a weight while its limit is broken, and while it is kept."""
+    """Weights to minimise: *ranges* per range, *slot* per moved slot, *cost* per mean slot's cost, which is at most *budget*.
+
+    Factors per chunk: of heat, of price, and of a limit's weight while broken and while kept.
+    """
 
     budget: float
     ranges: float
@@ -111,7 +115,7 @@ def step(x: int) -> int:
 
 @njit()
 def mark(slots: Integers, blocks: Integers, tally: Integers, sides: Integers, s: int) -> None:
-    """Note whether there is a border before slot *s* > 0."""
+    """Record whether there is a border before slot *s* > 0."""
     k = slots[PLACE, s]
     if slots[AT, s] != slots[AT, s - 1]:
         sides[slots[AT, s - 1], s % SIDES] = s
@@ -187,7 +191,7 @@ def begin(row: Row) -> None:
 def propose(
     slots: Integers, blocks: Integers, masters: Integers, tally: Integers, kind: int, length: int
 ) -> tuple[int, int, int]:
-    """Return a window [first, end) of one master's slots and the master that would get it."""
+    """Return a window [first, end) of one master's slots and a receiving master."""
     count = slots.shape[1] - 1
     x = step(tally[DIE])
     if kind < RUN_ANYWHERE and tally[BORDER_COUNT] > 0:
@@ -220,7 +224,7 @@ def propose(
 
 @njit()
 def balance(slots: Integers, sums: Floats, blocks: Integers, sides: Integers, window: Move, x: int) -> Move:
-    """Return the move of a second window about as heavy as *window*; of none where there is no such."""
+    """Return the move of a second window about as heavy as *window*, or an empty move."""
     first, end, a, b = window
     none = (0, 0, b, a)
     n = b if x & 1 else a
@@ -261,7 +265,7 @@ def balance(slots: Integers, sums: Floats, blocks: Integers, sides: Integers, wi
 
 @njit()
 def is_kept(slots: Integers, masters: Integers, first: int, end: int, b: int) -> bool:
-    """Return whether the window [first, end) may not go to master *b*."""
+    """Return whether the window [first, end) must not go to master *b*."""
     a = slots[AT, first]
     is_last: bool = masters[a, COUNT] == end - first and masters[a, KEEPS] == KEEPS_ONE
     return is_last or masters[b, KEEPS] == TAKES_NOTHING or slots[FIXED, end] > slots[FIXED, first]
@@ -269,7 +273,7 @@ def is_kept(slots: Integers, masters: Integers, first: int, end: int, b: int) ->
 
 @njit()
 def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
-    """Return how many more borders there are when the window [first, end) goes to master *b*."""
+    """Return the change of borders if the window [first, end) goes to master *b*."""
     a, d = slots[AT, first], 0
     if first > 0:
         n = slots[AT, first - 1]
@@ -282,7 +286,7 @@ def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
 
 @njit()
 def change_of(limits: Floats, i: int, load: float) -> float:
-    """Return by how many mean slots more, by weight, limit *i* is broken with so much more load."""
+    """Return the weighted change of excess, in mean slots, if limit *i* gets *load* more."""
     over = limits[i, LOAD] - limits[i, CAP]
     more: float = (max(over + load, 0.0) - max(over, 0.0)) * limits[i, SCALE] * limits[i, WEIGHT]
     return more
@@ -290,7 +294,7 @@ def change_of(limits: Floats, i: int, load: float) -> float:
 
 @njit()
 def excess_of(sums: Floats, limits: Floats, move: Move, other: Move) -> float:
-    """Return by how many mean slots more, by weight, load is above limits after both moves."""
+    """Return the weighted change of load above limits, in mean slots, by both moves."""
     size = len(sums) - 1
     first, end, a, b = move
     first2, end2, a2, b2 = other
@@ -312,7 +316,7 @@ def excess_of(sums: Floats, limits: Floats, move: Move, other: Move) -> float:
 
 @njit()
 def away_of(slots: Integers, sums: Floats, first: int, end: int, a: int, b: int) -> tuple[float, int]:
-    """Return how much more cost, and how many more slots, are not at their owner's when the window goes from master *a* to *b*."""
+    """Return the change of moved cost and moved slots if the window goes from master *a* to *b*."""
     cost, count, s = 0.0, 0, first
     last = len(sums) - 1
     while s < end:
@@ -362,7 +366,7 @@ def weigh(row: Row, goal: Goal) -> None:
 
 @njit()
 def note(row: Row, goal: Goal, best: Integers) -> None:
-    """Keep the placement, which is within all limits and the budget, where it is the best so far."""
+    """Keep the placement, which is within limits and budget, if it is the best so far."""
     tally, course = row.tally, row.course
     value = goal.ranges * tally[BORDER_COUNT] + goal.slot * tally[MOVED] + goal.cost * course[COST]
     if value < course[LEAST]:
@@ -372,7 +376,7 @@ def note(row: Row, goal: Goal, best: Integers) -> None:
 
 @njit()
 def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
-    """Walk *chunks* further; the best placement within limits and budget is left in *best*."""
+    """Walk *chunks* further; *best* receives the best placement within limits and budget."""
     slots, sums, limits, masters, blocks, tally, course, lengths, sides = row
     budget = goal.budget
     if tally[BROKEN] == 0 and course[COST] <= budget:
