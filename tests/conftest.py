@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
 from tests.benches.browser import open_chromium, what_is_missing
-from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
+from tests.benches.servers import Server, installed, redis_binary, running, running_cluster_node, valkey_binary
 from tests.benches.shown_commands import Printed, furnish, run_page
 
 if TYPE_CHECKING:
@@ -252,32 +252,26 @@ def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Server]:
     """A standalone Valkey; its data is whatever the last test left."""
-    with running(_installed(valkey_binary(), "valkey-server")) as server:
+    with running(installed(valkey_binary())) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Server]:
     """A standalone Redis; its data is whatever the last test left."""
-    with running(_installed(redis_binary(), "redis-server")) as server:
+    with running(installed(redis_binary())) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def valkey_cluster_node() -> Iterator[Server]:
     """A Valkey cluster of one node, with all slots."""
-    with running_cluster_node(_installed(valkey_binary(), "valkey-server")) as server:
+    with running_cluster_node(installed(valkey_binary())) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis_cluster_node() -> Iterator[Server]:
     """A Redis cluster of one node, with all slots."""
-    with running_cluster_node(_installed(redis_binary(), "redis-server")) as server:
+    with running_cluster_node(installed(redis_binary())) as server:
         yield server
-
-
-def _installed(binary: str | None, name: str) -> str:
-    if binary is None:
-        pytest.skip(f"{name} is not installed")
-    return binary

@@ -1,7 +1,7 @@
 """Real servers for tests and recordings: started on loopback, on a free port, in a folder of their own, and
 always stopped.
 
-`valkey_binary` and `redis_binary` say where a server is, or None; nothing here skips or fails a test.
+`valkey_binary` and `redis_binary` say where a server is, or None; `installed` skips the test without one.
 """
 
 from __future__ import annotations
@@ -58,6 +58,15 @@ def redis_62_binary() -> str | None:
         return str(__redis_executable__)
     except ImportError:
         return os.environ.get("REDIS_62")
+
+
+def installed(binary: str | None) -> str:
+    """Return *binary*; skips the test where it is None."""
+    if binary is None:
+        import pytest
+
+        pytest.skip("the server is not installed")
+    return binary
 
 
 def free_port(preferred: int = 0) -> int:

@@ -23,7 +23,7 @@ from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.moving_cluster import owners_of
 from tests.benches.program import without_progress
-from tests.benches.servers import SLOT_COUNT, free_port, valkey_binary, wait_for
+from tests.benches.servers import SLOT_COUNT, free_port, installed, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 
@@ -56,10 +56,9 @@ def stored_for(problem: Problem, root: str, addresses: dict[str, str]) -> Stored
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Three masters; the first holds two thirds of the keys, 120 slots under one tag each."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=3, replicas=1, cluster_slot_stats_enabled="yes") as running_one:
+    with running_cluster(
+        installed(valkey_binary()), masters=3, replicas=1, cluster_slot_stats_enabled="yes"
+    ) as running_one:
         for at, keys in enumerate((40, 10, 10)):
             slots = hot_slots(*running_one.slots_of(at), 40)
             running_one.masters[at].ask(

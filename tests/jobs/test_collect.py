@@ -20,7 +20,7 @@ from jobs.main import main
 from slotscope.sources.node_polls import Poll, PollFile
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import running, valkey_binary
+from tests.benches.servers import installed, running, valkey_binary
 
 pytestmark = pytest.mark.servers
 
@@ -33,10 +33,7 @@ OWN = {"cluster|myid", "info", "config|resetstat", "client|setinfo", "replconf",
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two masters and a replica."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=2, replicas=1) as running_one:
+    with running_cluster(installed(valkey_binary()), masters=2, replicas=1) as running_one:
         yield running_one
 
 
@@ -134,10 +131,7 @@ def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
 
 def test_a_node_that_dies_is_told_once_and_asked_again(tmp_path, capsys):
     """The others go on; it is back when it answers."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=2) as cluster:
+    with running_cluster(installed(valkey_binary()), masters=2) as cluster:
         first, second = cluster.nodes
         threading.Timer(0.5, second.process.kill).start()
 
@@ -150,10 +144,7 @@ def test_a_node_that_dies_is_told_once_and_asked_again(tmp_path, capsys):
 
 def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
     """ACL user that may do nothing else; the password is on no command line."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running(binary, cluster=True) as node:
+    with running(installed(valkey_binary()), cluster=True) as node:
         node.call("ACL", "SETUSER", "watcher", "on", ">secret", "-@all", "+cluster|nodes", "+cluster|info")
         node.call("ACL", "SETUSER", "default", "-cluster")
         words = (f"127.0.0.1:{node.port}", "--landing", str(tmp_path), "--duration", "0.3")

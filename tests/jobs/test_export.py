@@ -16,7 +16,7 @@ from slotscope.pipelines.keys.export import MANIFEST
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.sources.rdb import files as rdb_files
 from tests.benches.program import slotscope, without_progress
-from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
+from tests.benches.servers import Server, installed, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 
@@ -70,11 +70,9 @@ def made_digest(binary: str, commands: bytes) -> bytes:
 ])  # fmt: skip
 def test_commands_make_the_data_of_the_dump_in_a_real_server(tmp_path, binary, dump):
     """DEBUG DIGEST of the server that loads the dump is that of the server that is sent the commands."""
-    if binary is None:
-        pytest.skip("the server is not installed")
     out = tmp_path / "keys.resp"
     assert slotscope("export", "--rdb", dump, "--to", "resp", "--out", out) == OK
-    loaded = loaded_digest(binary, dump.read_bytes())
+    loaded = loaded_digest(installed(binary), dump.read_bytes())
 
     assert loaded == made_digest(binary, out.read_bytes())
     assert set(loaded) != {b"0"[0]}
@@ -119,12 +117,9 @@ def with_library(tmp_path) -> Path:
 @pytest.mark.servers
 def test_function_libraries_are_loaded_by_the_server_that_is_sent_the_commands(tmp_path, capsys):
     """REPLACE lets the same commands be sent twice."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
     out = tmp_path / "all.resp"
     assert slotscope("export", "--rdb", with_library(tmp_path), "--to", "resp", "--out", out) == OK
-    with running(binary) as server:
+    with running(installed(redis_binary())) as server:
         send(server, 2 * out.read_bytes())
         answer = server.call("FCALL", "one", 0)
 

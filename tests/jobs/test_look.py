@@ -16,7 +16,7 @@ from jobs.main import main, program
 from slotscope.servers import measuring, slot_counts, visits
 from tests.benches.clusters import Cluster, memory_of, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "data"
@@ -30,10 +30,9 @@ TAGGED = 3_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two masters, a replica of the first; slot statistics are on."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=2, replicas=1, **{"cluster-slot-stats-enabled": "yes"}) as made:
+    with running_cluster(
+        installed(valkey_binary()), masters=2, replicas=1, **{"cluster-slot-stats-enabled": "yes"}
+    ) as made:
         fill(made.masters)
         replica, master = made.replicas[0], made.masters[0]
         wait_for(lambda: replica.call("DBSIZE") == master.call("DBSIZE"), "the replica to have all keys")
@@ -133,10 +132,7 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
 @pytest.mark.servers
 def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
     """Its slots have no answer; the look ends all the same."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=3, cluster_node_timeout=1000) as made:
+    with running_cluster(installed(valkey_binary()), masters=3, cluster_node_timeout=1000) as made:
         fill_some(made.masters[0])
         made.masters[2].stop()
         wait_for(lambda: b"cluster_state:fail" in made.masters[0].call("CLUSTER", "INFO"), "the cluster to be down")
@@ -160,10 +156,7 @@ def fill_some(node: Server) -> None:
 @pytest.mark.servers
 def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsys):
     """No estimate: errors are 0.  Its LFU counters show which keys are used."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    with running(binary, maxmemory="100mb", **{"maxmemory-policy": "allkeys-lfu"}) as server:
+    with running(installed(redis_binary()), maxmemory="100mb", **{"maxmemory-policy": "allkeys-lfu"}) as server:
         server.ask([("SET", f"a:{at}", "x" * 10) for at in range(50)])
         server.ask([("SET", f"b:{at}", "x" * 1000) for at in range(20)], db=3)
         server.ask([("GET", "a:7")] * 500)

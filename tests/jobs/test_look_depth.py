@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.benches.clusters import running_cluster
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 from tests.jobs.test_look import address, told
 
 DAY_S = 86_400
@@ -34,10 +34,7 @@ def fill(server: Server, *, count: int = WARM) -> None:
 @pytest.fixture(scope="module")
 def valkey() -> Iterator[Server]:
     """A server of 12,600 keys that tells how long they are idle."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running(binary) as server:
+    with running(installed(valkey_binary())) as server:
         fill(server)
         yield server
 
@@ -60,11 +57,8 @@ def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valk
 @pytest.mark.servers
 def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
     """The replica does not know which keys clients read at its master."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
     lfu = {"maxmemory": "500mb", "maxmemory-policy": "allkeys-lfu"}
-    with running_cluster(binary, masters=1, replicas=1, **lfu) as made:
+    with running_cluster(installed(redis_binary()), masters=1, replicas=1, **lfu) as made:
         (master,), (replica,) = made.masters, made.replicas
         master.ask([("SET", f"k:{at}", "v" * 20) for at in range(400)])
         master.ask([("GET", f"k:{at}") for at in range(100, 400)] * 100)

@@ -12,7 +12,7 @@ from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import valkey_binary, wait_for
+from tests.benches.servers import installed, valkey_binary, wait_for
 from tests.jobs.test_look import address, halves, run, slot_of
 
 pytestmark = pytest.mark.servers
@@ -23,10 +23,7 @@ KEYS = 2000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two masters, each with a replica that has all of its keys."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=2, replicas=2, **{"repl-diskless-sync-delay": 0}) as made:
+    with running_cluster(installed(valkey_binary()), masters=2, replicas=2, **{"repl-diskless-sync-delay": 0}) as made:
         for master, replica, (first, last) in zip(made.masters, made.replicas, halves(2), strict=True):
             keys = [key for key in (f"user:{at}" for at in range(KEYS)) if first <= slot_of(key) <= last]
             master.ask([("SET", key, "v" * (len(key) * 7)) for key in keys])

@@ -24,7 +24,7 @@ from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
-from tests.benches.servers import free_port, valkey_binary, wait_for
+from tests.benches.servers import free_port, installed, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 
@@ -35,10 +35,7 @@ NEAR_NS = 20_000_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     needs_capture()
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=3) as running_one:
+    with running_cluster(installed(valkey_binary()), masters=3) as running_one:
         yield running_one
 
 

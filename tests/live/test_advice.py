@@ -19,7 +19,7 @@ from cluster_core.rdb.grammar import ENCODINGS
 from cluster_core.rdb.head import RdbHead
 from cluster_core.rdb.shapes import ValueMeasure
 from cluster_core.rdb.skim import RdbSkimmer
-from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
+from tests.benches.servers import Server, installed, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders.rdb_rows import batches_of
 
 ERROR_MAX = 0.02
@@ -182,9 +182,7 @@ def test_keys_of_redis_70_take_on_redis_62_what_was_said(data: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["redis", "valkey"])
 def test_larger_limits_save_what_was_said(server: str):
-    binary = redis_binary() if server == "redis" else valkey_binary()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
+    binary = installed(redis_binary() if server == "redis" else valkey_binary())
     dump = filled(binary, "collections", 3000)
     limits = {"hash_max_listpack_entries": 1024, "zset_max_listpack_entries": 1024, "set_max_intset_entries": 1024}
     if server == "valkey":
@@ -207,9 +205,7 @@ def test_larger_limits_save_what_was_said(server: str):
 @pytest.mark.parametrize("server", ["redis", "valkey"])
 def test_a_text_that_is_an_integer_is_held_as_one_once_it_was_loaded(server: str):
     """So nothing is to be advised of it, and the skim of the dump says the same; a zero before it keeps it a text."""
-    binary = redis_binary() if server == "redis" else valkey_binary()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
+    binary = installed(redis_binary() if server == "redis" else valkey_binary())
     texts = {
         "short": ("12", "34"),
         "long": ("123456789", "012345"),

@@ -31,7 +31,7 @@ from tests.benches.moving_cluster import (
     store_moves,
 )
 from tests.benches.program import without_progress
-from tests.benches.servers import Server, redis_binary, valkey_binary
+from tests.benches.servers import Server, installed, redis_binary, valkey_binary
 
 ASKED_OF_MASTERS = {"cluster|myid", "cluster|info", "cluster|getslotmigrations", "cluster|migrateslots"}
 """Commands that must not reach a node that the plan does not name."""
@@ -40,10 +40,7 @@ ASKED_OF_MASTERS = {"cluster|myid", "cluster|info", "cluster|getslotmigrations",
 @pytest.fixture(scope="module")
 def valkey() -> Iterator[Cluster]:
     """Four masters with hot tags on the first, and a replica that no plan names."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=4, replicas=1) as cluster:
+    with running_cluster(installed(valkey_binary()), masters=4, replicas=1) as cluster:
         load_hot_tags(cluster, 20_000)
         yield cluster
 
@@ -51,10 +48,7 @@ def valkey() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def redis7() -> Iterator[Cluster]:
     """Three masters of Redis 7 with hot tags on the first."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    with running_cluster(binary, masters=3) as cluster:
+    with running_cluster(installed(redis_binary()), masters=3) as cluster:
         load_hot_tags(cluster, 10_000)
         yield cluster
 
@@ -184,9 +178,9 @@ def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypa
 
 def test_a_cluster_of_another_plan_is_not_touched(redis7, tmp_path, capsys):
     """The plan names masters that this cluster does not have."""
-    binary = redis_binary()
+    binary = installed(redis_binary())
     store_moves(tmp_path, redis7, [(40, 0, 1)])
-    with running_cluster(str(binary), masters=1) as stranger:
+    with running_cluster(binary, masters=1) as stranger:
         assert slotscope(tmp_path, stranger, "--apply") == BAD_INPUT
 
     assert "is it the cluster that the plan was made for?" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from tests.benches.moving_cluster import (
     slowly,
     store_balance,
 )
-from tests.benches.servers import redis_binary, valkey_binary
+from tests.benches.servers import installed, redis_binary, valkey_binary
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 WAYS = [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")]
@@ -32,10 +32,7 @@ SEEDS = 20
 @contextmanager
 def hot_cluster(server: str, masters: int, keys: int, **settings: str) -> Iterator[Cluster]:
     """A cluster with hot tags on its first master."""
-    binary = SERVERS[server]()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
-    with running_cluster(binary, masters=masters, **settings) as cluster:
+    with running_cluster(installed(SERVERS[server]()), masters=masters, **settings) as cluster:
         load_hot_tags(cluster, keys)
         yield cluster
 

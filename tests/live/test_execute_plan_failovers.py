@@ -16,7 +16,7 @@ from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_runs import slotscope, start
 from tests.benches.moving_cluster import fill, owners_of, store_moves
-from tests.benches.servers import Server, redis_binary, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, valkey_binary, wait_for
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 NODE_TIMEOUT_MS = 1500
@@ -55,10 +55,9 @@ class Bench:
 @contextmanager
 def bench(server: str, path: str, root: Path) -> Iterator[Bench]:
     """Three masters with a replica each; the first one has slots whose keys take some seconds to move."""
-    binary = SERVERS[server]()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
-    with running_cluster(binary, masters=3, replicas=3, cluster_node_timeout=NODE_TIMEOUT_MS) as cluster:
+    with running_cluster(
+        installed(SERVERS[server]()), masters=3, replicas=3, cluster_node_timeout=NODE_TIMEOUT_MS
+    ) as cluster:
         first, last = cluster.slots_of(0)
         tags = [n for n in range(20_000) if first <= key_slot(b"%d" % n) <= last][:SLOTS]
         fill(cluster, [(f"{{{tag}}}{n}", b"x" * 1000) for tag in tags for n in range(KEYS_A_SLOT)])

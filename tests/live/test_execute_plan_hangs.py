@@ -17,7 +17,7 @@ from slotscope.runtime.failure import OK, PAUSED
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.live_runs import slotscope, start, wait_for_commits
 from tests.benches.moving_cluster import assert_in_place, count_keys, fill, owners_of, store_moves
-from tests.benches.servers import Server, redis_binary, valkey_binary
+from tests.benches.servers import Server, installed, redis_binary, valkey_binary
 
 NODE_TIMEOUT_MS = 4000
 PATIENCE_S = 3
@@ -28,10 +28,8 @@ WAYS = [(redis_binary, "setslot"), (valkey_binary, "migrateslots")]
 @contextmanager
 def loaded_cluster(binary: str | None) -> Iterator[Cluster]:
     """Three masters, a replica of the first, so many keys in each slot that most of a move's time is spent on keys."""
-    if binary is None:
-        pytest.skip("the server is not installed")
     settings = {"cluster_node_timeout": NODE_TIMEOUT_MS, "cluster_require_full_coverage": "no"}
-    with running_cluster(binary, masters=3, replicas=1, **settings) as cluster:
+    with running_cluster(installed(binary), masters=3, replicas=1, **settings) as cluster:
         first, last = cluster.slots_of(0)
         tags = [n for n in range(20_000) if first <= key_slot(b"%d" % n) <= last][:SLOTS]
         fill(cluster, [(f"{{{tag}}}{n}", b"x" * 1000) for tag in tags for n in range(1500)])

@@ -18,7 +18,7 @@ from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.servers import valkey_binary, wait_for
+from tests.benches.servers import installed, valkey_binary, wait_for
 
 pytestmark = [pytest.mark.servers, pytest.mark.processes, pytest.mark.long]
 
@@ -69,9 +69,6 @@ def election_won_ns(cluster: Cluster) -> list[int]:
 
 def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follower_were_killed(tmp_path) -> None:
     needs_capture()
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
     landing, root = tmp_path / "landing", tmp_path / "root"
     landing.mkdir()
     follow = [
@@ -87,7 +84,9 @@ def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follo
         "--master",
         "local[2]",
     ]
-    with running_cluster(binary, masters=3, replicas=3, logfile="node.log", cluster_node_timeout=2000) as cluster:
+    with running_cluster(
+        installed(valkey_binary()), masters=3, replicas=3, logfile="node.log", cluster_node_timeout=2000
+    ) as cluster:
         record = [
             "record", str(landing), "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s",
             "--node", f"127.0.0.1:{cluster.masters[0].port}",

@@ -14,7 +14,7 @@ from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.wire.bus_message import MessageType
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_machines import LiveNode, give_slot_0, is_well, join, line_of, living_node
-from tests.benches.servers import redis_binary, valkey_binary, wait_for
+from tests.benches.servers import installed, redis_binary, valkey_binary, wait_for
 
 T_MS = 1500
 SERVERS = [pytest.param(VALKEY_9_1, id="valkey"), pytest.param(REDIS_7_0, id="redis", marks=pytest.mark.slow)]
@@ -23,9 +23,7 @@ SERVERS = [pytest.param(VALKEY_9_1, id="valkey"), pytest.param(REDIS_7_0, id="re
 @contextmanager
 def cluster_of(profile: Profile, **layout: int) -> Iterator[Cluster]:
     """A real cluster of the server that has these rules."""
-    binary = valkey_binary() if profile is VALKEY_9_1 else redis_binary()
-    if binary is None:
-        pytest.skip(f"the server of profile {profile.name} is not installed")
+    binary = installed(valkey_binary() if profile is VALKEY_9_1 else redis_binary())
     with running_cluster(binary, cluster_node_timeout=T_MS, cluster_require_full_coverage="no", **layout) as cluster:
         yield cluster
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster_core.memory.model import MemorySettings
-from tests.benches.servers import redis_binary, running, running_cluster_node, valkey_binary
+from tests.benches.servers import installed, redis_binary, running, running_cluster_node, valkey_binary
 from tests.builders.memory_truth import KEY, MEMORY, TYPE, errors_of, fill, measured
 
 RELOADED = {"enable_debug_command": "yes"}
@@ -33,9 +33,7 @@ UNCOMPRESSED_DUMP = {"list_compress_depth": 1, "rdbcompression": "no"}
 def test_the_model_is_as_near_as_promised(
     server: str, cluster: bool, directives: dict[str, Any], settings: MemorySettings
 ):
-    binary = redis_binary() if server == "redis" else valkey_binary()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
+    binary = installed(redis_binary() if server == "redis" else valkey_binary())
     with (running_cluster_node if cluster else running)(binary, save="", **directives) as live:
         dump, truth = fill(live, fields_expire=server == "valkey", reload=settings.loaded)
     rows = measured(dump, settings)

@@ -24,7 +24,7 @@ from tests.benches.moving_cluster import (
     store_moves,
 )
 from tests.benches.program import without_progress
-from tests.benches.servers import redis_62_binary, redis_binary, valkey_binary
+from tests.benches.servers import installed, redis_62_binary, redis_binary, valkey_binary
 from tests.benches.skewed_load import load_hot_tag
 
 KEYS = 6_000
@@ -50,10 +50,7 @@ def rebalance(root: Path, cluster: Cluster, *more: object) -> int:
 @pytest.fixture(scope="module")
 def valkey() -> Iterator[Cluster]:
     """Four masters with hot tags on the first, and a replica."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
-    with running_cluster(binary, masters=4, replicas=1) as cluster:
+    with running_cluster(installed(valkey_binary()), masters=4, replicas=1) as cluster:
         load_hot_tags(cluster, KEYS)
         yield cluster
 
@@ -61,10 +58,7 @@ def valkey() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def redis7() -> Iterator[Cluster]:
     """Three masters of Redis 7 with hot tags on the first."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    with running_cluster(binary, masters=3) as cluster:
+    with running_cluster(installed(redis_binary()), masters=3) as cluster:
         load_hot_tags(cluster, KEYS)
         yield cluster
 
@@ -72,10 +66,7 @@ def redis7() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def redis62() -> Iterator[Cluster]:
     """Three masters of Redis 6.2 with hot tags on the first, and a replica."""
-    binary = redis_62_binary()
-    if binary is None:
-        pytest.skip("redis-server 6.2 is not installed")
-    with running_cluster(binary, masters=3, replicas=1) as cluster:
+    with running_cluster(installed(redis_62_binary()), masters=3, replicas=1) as cluster:
         load_hot_tags(cluster, KEYS)
         yield cluster
 
@@ -161,10 +152,7 @@ def test_servers_that_are_all_full_are_refused_and_a_plan_made_twice_has_its_fir
 @pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
 def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(binary, tmp_path, capsys):
     """312,042 keys: `look` measures each, and names the large ones and the tag.  From the second of five runs on nothing moves."""
-    server = binary()
-    if server is None:
-        pytest.skip("the server is not installed")
-    with running_cluster(server, masters=6, maxmemory_policy="allkeys-lfu") as cluster:
+    with running_cluster(installed(binary()), masters=6, maxmemory_policy="allkeys-lfu") as cluster:
         load_hot_tag(cluster, 312_042, tagged=60_000, sorted_sets=12, members=22_000)
         assert program.run(["look", f"127.0.0.1:{cluster.masters[0].port}", "--json", "--seconds", "60"]) == OK
         look = json.loads(capsys.readouterr().out)

@@ -19,7 +19,7 @@ from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
 from tests.benches.live_runs import REPOSITORY, commits
 from tests.benches.moving_cluster import measure, owners_of, slowly
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 from tests.benches.skewed_load import load_skewed
 from tests.benches.steady_client import steady_client
 
@@ -92,9 +92,7 @@ def join(cluster: Cluster, newcomers: list[Server]) -> Cluster:
 @pytest.mark.parametrize("binary", [valkey_binary, redis_binary])
 def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(binary, tmp_path):
     """To 1.02 in memory; killed, paused, and resumed; three empty masters filled and drained; nothing lost."""
-    server, root = binary(), tmp_path / "root"
-    if server is None:
-        pytest.skip("the server is not installed")
+    server, root = installed(binary()), tmp_path / "root"
     with ExitStack() as stack:
         # an emptied master stays one, as an operator who wants it back has it
         settings = {"cluster_allow_replica_migration": "no"}

@@ -12,7 +12,7 @@ import pytest
 from cluster_core.sentinel.instance import Instance, flag_text
 from tests.benches.live_machines import LiveSentinel, living_sentinel
 from tests.benches.sentinels import running_sentinel
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 NEVER_MS = 3_600_000
@@ -48,9 +48,7 @@ class Scene:
 
 @contextmanager
 def scene(server: str) -> Iterator[Scene]:
-    binary = SERVERS[server]()
-    if binary is None:
-        pytest.skip(f"{server}-server is not installed")
+    binary = installed(SERVERS[server]())
     with ExitStack() as stack:
         master = stack.enter_context(running(binary, repl_diskless_sync_delay=0))
         replica = stack.enter_context(running(binary, replicaof=f"127.0.0.1 {master.port}"))

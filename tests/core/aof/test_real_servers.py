@@ -12,7 +12,7 @@ import redis
 from cluster_core.aof.keyspace import Keyspace
 from cluster_core.formats.aof.framing import CommandReader, Tail
 from cluster_core.formats.aof.manifest import read_manifest
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 from tests.builders.aof_logs import certain, log_of, replay
 from tests.builders.aof_workload import Workload
 
@@ -30,9 +30,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=["redis", "valkey"])
 def server(request):
-    binary = redis_binary() if request.param == "redis" else valkey_binary()
-    if binary is None:
-        pytest.skip(f"{request.param}-server is not installed")
+    binary = installed(redis_binary() if request.param == "redis" else valkey_binary())
     with running(binary, **SETTINGS) as started:
         yield started, request.param == "valkey"
 

@@ -22,7 +22,7 @@ from cluster_core.formats.server_log import (
     event_of,
     read_log,
 )
-from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import installed, redis_binary, running, valkey_binary, wait_for
 
 A, B, S = "a" * 40, "b" * 40, "c" * 40
 MOMENT_NS = 1_795_255_872_345_000_000  # 2026-11-21T10:11:12.345Z
@@ -327,24 +327,18 @@ FORMS = [("legacy", "iso8601"), ("logfmt", "milliseconds"), ("logfmt", "legacy")
 @pytest.mark.parametrize(("form", "stamp"), FORMS)
 def test_a_real_valkey_is_understood(form, stamp):
     """Valkey 8.1+: log-format and log-timestamp-format."""
-    binary = valkey_binary()
-    if binary is None:
-        pytest.skip("valkey-server is not installed")
     before_ns = time.time_ns()
 
-    rows = log_of(binary, log_format=form, log_timestamp_format=stamp)
+    rows = log_of(installed(valkey_binary()), log_format=form, log_timestamp_format=stamp)
 
     assert_understood(rows, before_ns)
 
 
 @pytest.mark.servers
 def test_a_real_redis_is_understood():
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
     before_ns = time.time_ns()
 
-    assert_understood(log_of(binary), before_ns)
+    assert_understood(log_of(installed(redis_binary())), before_ns)
 
 
 def log_of(binary: str, **settings) -> list[LogRow | BadLine]:

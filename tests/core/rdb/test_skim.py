@@ -198,44 +198,6 @@ def test_mutations_never_pass_unnoticed(count):
     assert changed > count // 2
 
 
-def test_ranges_add_up_to_the_file():
-    whole, skimmer, _ = skim_all(FILE)
-    for cut in (whole[10][11], whole[-1][11]):
-        first, part, _ = skim_all(FILE, [100], end=cut)
-        second, two, error = skim_all(FILE, [100], start=cut, head=part.head)
-
-        assert error is None
-        assert first + second == whole
-        assert rdb_skim_crc(part, two, cut) == skimmer.stored_crc
-
-
-def rdb_skim_crc(skimmer: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
-    from cluster_core.rdb.crc64 import combine_crc64
-
-    return combine_crc64(skimmer.crc, two.crc, two.position - cut)
-
-
-def test_a_range_that_ends_inside_a_record_is_refused():
-    at = skim_all(FILE)[0][10][11]
-
-    for cut in (at - 1, at + 1, at + 9, len(FILE) - 8):
-        error = skim_all(FILE, end=cut)[2]
-        assert isinstance(error, SplitError)
-
-
-def test_a_range_that_meets_another_database_is_refused():
-    record = build.key("k", 0, build.string("v"))
-    data = build.rdb(build.select(3), record, build.select(5), record)
-
-    error = skim_all(data, end=len(data) - 9)[2]
-    rows, skimmer, none = skim_all(data)
-
-    assert isinstance(error, SplitError)
-    assert none is None
-    assert skimmer.head.db == 3
-    assert [row[0] for row in rows] == [3, 5]
-
-
 def test_valkey_in_cluster_mode_may_have_several_databases():
     """Valkey 9: slot info stands before a slot's keys in every database."""
     slot = key_slot(b"{t}1")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster_core.replication.psync import Lineage, may_continue
-from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 
@@ -20,9 +20,7 @@ UNKNOWN_ID = "9" * 40
 def master(request) -> Iterator[Server]:
     """A real master with the smallest backlog, which exists because a replica has attached."""
     is_valkey = request.param == "valkey-server"
-    binary = valkey_binary() if is_valkey else redis_binary()
-    if binary is None:
-        pytest.skip(f"{request.param} is not installed")
+    binary = installed(valkey_binary() if is_valkey else redis_binary())
     with running(binary, repl_backlog_size=BACKLOG_BYTES, repl_diskless_sync_delay=0) as server:
         assert psync(server, "?", -1)[0] == "FULLRESYNC"
         yield server

@@ -24,7 +24,7 @@ from cluster_core.routing.redirect import (
 )
 from cluster_core.slots.key_slot import key_slot
 from tests.benches.clusters import Cluster, converse, error_text, running_cluster, topology_of
-from tests.benches.servers import SLOT_COUNT, Server, redis_binary, valkey_binary, wait_for
+from tests.benches.servers import SLOT_COUNT, Server, installed, redis_binary, valkey_binary, wait_for
 
 REDIRECTIONS = ("MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN")
 DIALECTS = {"redis-7.0": (REDIS_7_0, redis_binary), "valkey-9.1": (VALKEY_9_1, valkey_binary)}
@@ -41,10 +41,7 @@ SHEBANG = (b"return 1", b"#!lua flags=no-writes\nreturn 1", b"#!lua\nreturn 1")
 def live(request) -> Iterator[tuple[Dialect, Cluster]]:
     """Two masters and a replica of the first, whose slot of OPEN is being moved to the second."""
     dialect, binary_of = DIALECTS[request.param]
-    binary = binary_of()
-    if binary is None:
-        pytest.skip(f"the server of {request.param} is not installed")
-    with running_cluster(binary, masters=2, replicas=1) as cluster:
+    with running_cluster(installed(binary_of()), masters=2, replicas=1) as cluster:
         open_slot(cluster)
         yield dialect, cluster
 

@@ -12,7 +12,7 @@ from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.state import SentinelSettings, Watched
 from tests.benches.resp import encode_value
 from tests.benches.sentinels import running_sentinel
-from tests.benches.servers import redis_binary, valkey_binary
+from tests.benches.servers import installed, redis_binary, valkey_binary
 
 SERVERS = {"redis-7.0": redis_binary, "valkey-9.1": valkey_binary}
 NOBODY = 1
@@ -43,9 +43,6 @@ def ours(sentinel: Sentinel, arguments: list[str], now_ms: int) -> bytes:
 @pytest.mark.parametrize("dialect", SERVERS)
 def test_replies_are_those_of_the_real_sentinel(dialect):
     """sentinelCommand and its neighbours: same order, same names, same texts, on both servers."""
-    binary = SERVERS[dialect]()
-    if binary is None:
-        pytest.skip(f"no server for {dialect}")
     port = 26399
     sentinel = Sentinel(
         SentinelSettings(port, dialect),
@@ -56,7 +53,7 @@ def test_replies_are_those_of_the_real_sentinel(dialect):
     sentinel.handle(Tick(), 10**12)
     different = []
 
-    with running_sentinel(binary, NOBODY, down_after_ms=100_000) as real:
+    with running_sentinel(installed(SERVERS[dialect]()), NOBODY, down_after_ms=100_000) as real:
         time.sleep(0.2)
         for line in COMMANDS.strip().splitlines():
             arguments = [word.strip('"') for word in line.split()]

@@ -21,12 +21,8 @@ LOG = LogLoad(
 REPORT = replace(keyspace_report(), log=LOG)
 
 
-def printed(report, width: int = 100, encoding: str = "utf-8") -> str:
-    return terminal_of(report, width=width, encoding=encoding)
-
-
 def test_the_terminal_lists_commands_and_the_keys_written_most():
-    text = printed(REPORT)
+    text = terminal_of(REPORT, width=100)
     section = text[text.index("Commands of the append-only logs") :]
 
     assert re.search(r"set +90 +\S+ \S+ +89 %", section)
@@ -36,4 +32,4 @@ def test_the_terminal_lists_commands_and_the_keys_written_most():
 
 def test_without_logs_there_is_no_section():
     assert 'id="logs"' not in page_of(keyspace_report())
-    assert "append-only logs" not in printed(keyspace_report())
+    assert "append-only logs" not in terminal_of(keyspace_report())

@@ -24,7 +24,7 @@ from slotscope.sources import held_bytes
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.tally import tally_dumps
-from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, installed, redis_62_binary, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 
@@ -36,9 +36,7 @@ DISKLESS = {"from-disk": "no", "diskless": "yes"}
 @contextlib.contextmanager
 def replicated(name: str, diskless: str = "yes") -> Iterator[tuple[Server, Server]]:
     """A master and its replica, in sync, with keys of all types."""
-    binary = BINARIES[name]()
-    if binary is None:
-        pytest.skip(f"{name} is not installed")
+    binary = installed(BINARIES[name]())
     settings = {"repl-diskless-sync": diskless, "repl-diskless-sync-delay": 0, "repl-ping-replica-period": 1}
     with running(binary, **settings) as master, running(binary, **settings) as replica:
         fill(master)

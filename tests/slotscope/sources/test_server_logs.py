@@ -6,7 +6,6 @@ import gzip
 import json
 from datetime import UTC
 
-import pyarrow as pa
 import pytest
 
 from cluster_core.errors import DecodeError
@@ -149,16 +148,6 @@ def test_a_log_may_be_one_json_document(tmp_path, name):
 
     assert len(list(log)) == 6
     assert log.owner.source == "node-1"
-
-
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_a_rotated_log_may_be_compressed(tmp_path, codec):
-    """Whatever its name: the first bytes tell."""
-    path = tmp_path / "redis.log.1"
-    with pa.CompressedOutputStream(str(path), codec) as stream:
-        stream.write(LINES.encode())
-
-    assert len(list(ServerLog(str(path), LogOptions()))) == 6
 
 
 def test_a_gzip_that_was_cut_gives_what_it_holds(tmp_path):
