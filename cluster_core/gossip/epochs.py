@@ -57,10 +57,7 @@ def collides(*, my_id: str, sender_id: str, my_epoch: int, sender_epoch: int) ->
 
 
 def settle_collision(view: View, sender: Peer, header: Header) -> list[Effect]:
-    """Take a new config epoch on a collision with a greater id (R80, clusterHandleConfigEpochCollision).
-
-    Both the header's and the sender's known epoch must equal ours: a header may be older than an UPDATE.
-    """
+    """Take a new config epoch on a collision with a greater id (R80, clusterHandleConfigEpochCollision)."""
     myself = view.myself
     if not (sender.is_master and myself.is_master) or sender.config_epoch != myself.config_epoch:
         return []

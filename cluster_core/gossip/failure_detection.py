@@ -26,9 +26,7 @@ def quorum_of(size: int) -> int:
 
 
 def ping_is_due(ping_sent_ms: int, pong_received_ms: int, now_ms: int, interval_ms: int) -> bool:
-    """Return whether no ping is pending and the last pong is older than *interval_ms*, by default half the node timeout
-    (R32).
-    """
+    """Return whether no ping is pending and the last pong is older than *interval_ms*, usually T/2 (R32)."""
     return ping_sent_ms == 0 and now_ms - pong_received_ms > interval_ms
 
 
@@ -86,10 +84,7 @@ def live_reports(view: View, peer: Peer, now_ms: int) -> tuple[int, list[Effect]
 
 
 def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
-    """Turn PFAIL into FAIL if a quorum of masters agrees (R54, markNodeAsFailingIfNeeded).
-
-    When a real node is observed, its own FAIL broadcast shows the decision.
-    """
+    """Turn PFAIL into FAIL if a quorum of masters agrees (R54, markNodeAsFailingIfNeeded)."""
     if not peer.flags & PFAIL or peer.flags & FAIL or view.verdicts_observed:
         return []
     count, effects = live_reports(view, peer, now_ms)

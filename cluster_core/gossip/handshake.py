@@ -57,9 +57,7 @@ def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
 
 
 def _assume_shard(view: View, peer: Peer) -> None:
-    """Put a node without known shard id in its own shard, named by its node id (R46; createClusterNode draws a random
-    one).
-    """
+    """Put a node without known shard id in its own shard, named by its node id (R46)."""
     if view.profile.shard_ids is not ShardIds.NONE:
         peer.shard_id = peer.id
 

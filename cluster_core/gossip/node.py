@@ -1,7 +1,6 @@
 """State machine of one cluster node: messages, links and time in, effects out.
 
-`ClusterNode.handle` is the only entry. It evaluates rules, changes the view and returns the effects in order. It has no
-clock, sockets or randomness, and no input makes it raise.
+`ClusterNode.handle` is the only entry. It has no clock, sockets or randomness, and no input makes it raise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Apply a node's own header to its view; the results of commands show only there.
-
-CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections send no message. The node's next header
-shows its role, master, config epoch and slots (R3); a replica's header has its master's epoch and slots.
-"""
+"""Apply a node's own header to its view: role, master, config epoch and slots (R3) after commands and elections."""
 
 from __future__ import annotations
 

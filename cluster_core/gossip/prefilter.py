@@ -1,9 +1,7 @@
-"""Fast path for messages without news: repeated headers and known gossip.
+"""Fast path for messages without news: repeated headers and known gossip, which advance times and offsets only.
 
-Most bus traffic is such PINGs and PONGs. They only advance times (data_received, pong_received, ping_sent) and the
-replication offset, and get a reply. In doubt a message goes to the machine, so a false "no" costs time only. A message
-is quiet if a message with the same header had no effect but a PONG, the view has not changed since (`View.version`),
-and gossip names only known nodes, healthy in both views or failing in both.
+A message is quiet if an equal header had no effect but a PONG, the view has not changed since (`View.version`), and
+gossip names only known nodes, healthy in both views or failing in both. All others go to the machine.
 """
 
 from __future__ import annotations

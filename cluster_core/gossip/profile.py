@@ -1,7 +1,4 @@
-"""Protocol behaviour by server version: immutable profiles whose fields select rules.
-
-No code compares versions: every difference is one field, named after what it selects.
-"""
+"""Protocol behaviour by server version: immutable profiles with one field per difference."""
 
 from __future__ import annotations
 
@@ -128,9 +125,7 @@ class Profile:
     receiver_gossiped: bool = True
     """R39: gossip may include its receiver."""
     gossip_draws: int = 3
-    """R39: draws per requested gossip entry; Valkey 9.1's value is fitted to captures, which repeat nodes more rarely
-    than chance.
-    """
+    """R39: draws per requested gossip entry; Valkey 9.1's value is fitted to captures."""
     reconnects_spread: bool = False
     """R29: connection attempts are spread over half the node timeout (else each cron tries each node)."""
     meets_again: bool = False

@@ -1,7 +1,6 @@
 """Infer server versions from bus messages (R5 to R7, R15, R16, R20, R39).
 
-Some versions are indistinguishable on the wire. Then several profiles fit, and the newest of the family with the most
-matches is used; a version in a log or INFO decides.
+If several profiles fit, the newest of the family with the most matches is used; a version in a log or INFO decides.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ DEVELOPMENT: Final = 255
 
 
 class Sign(NamedTuple):
-    """Version-dependent parts of a message: type, flags, mflags[0], extension types, and whether gossip includes the
-    receiver.
-    """
+    """Version-dependent parts of a message: type, flags, mflags[0], extension types, gossip about the receiver."""
 
     kind: int
     flags: int
@@ -63,10 +60,7 @@ def _flags_extensions(profile: Profile, sign: Sign) -> bool:
 
 
 def _extends(profile: Profile, sign: Sign) -> bool:
-    """Return whether this server sends these extensions, or may omit them (R15, R16).
-
-    Valkey 9.1 sometimes omits them in a PONG, although it sends them to unknown nodes.
-    """
+    """Return whether this server sends these extensions, or may omit them (R15, R16), as Valkey 9.1 in some PONGs."""
     if profile.shard_ids is ShardIds.NONE:
         return sign.extensions <= {HOSTNAME}
     if SHARD_ID in sign.extensions:
@@ -77,8 +71,7 @@ def _extends(profile: Profile, sign: Sign) -> bool:
 class ProfileSigns:
     """Collects one node's messages and reported version; `fitting` lists matching profiles, `profile` the best.
 
-    A message that fits no profile (unknown server, crafted) changes nothing. One that contradicts earlier messages
-    means an upgrade.
+    Messages that fit no profile are ignored; one that contradicts earlier messages means an upgrade.
     """
 
     __slots__ = ("_fitting", "_missing", "_seen")
@@ -119,10 +112,9 @@ class ProfileSigns:
         self._take(key, sign)
 
     def note_version(self, text: str) -> None:
-        """Add name and version from a start log line or INFO (``Valkey 8.1.8``, ``7.2.4``).
+        """Set name and version from a start log line or INFO (``Valkey 8.1.8``, ``7.2.4``), replacing earlier signs.
 
-        Selects the newest profile not newer than it, of the named server or of each family. Unreleased versions (255)
-        give the family only. Earlier signs are discarded.
+        Selects the newest profile up to that version; an unreleased version (255) gives the family only.
         """
         product, _, number = text.rpartition(" ")
         match = VERSION.match(number)
@@ -137,9 +129,7 @@ class ProfileSigns:
         self._seen, self._missing = {}, 1.0
 
     def note_absences(self, count: int) -> None:
-        """Add *count* gossip messages without their receiver; by chance it appears in at least a tenth of messages
-        (R39: a tenth of the table, at least three).
-        """
+        """Add *count* gossip messages without their receiver, which chance puts in at least a tenth of messages (R39)."""
         if count and self._missing:
             self._missing *= NAMED_ONCE_IN_TEN**count
             if self._missing <= NEVER_GOSSIPED:

@@ -11,10 +11,9 @@ from cluster_core.wire.bus import Header
 
 
 def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], bool]:
-    """Apply the role in a header (R63 to R66, clusterProcessPacket); return True as second value to drop a stale
-    message.
+    """Apply the role in a header (R63 to R66, clusterProcessPacket); return effects, and True to drop a stale message.
 
-    In Redis 7.4 and later, and Valkey up to 8.1, a stale message still makes its sender a replica, but moves no slots.
+    In Redis 7.4 and later, and Valkey up to 8.1, a stale message still makes its sender a replica.
     """
     if not header.replicaof:
         return become_master(view, sender, Cause.HEADER_OF_MASTER), False

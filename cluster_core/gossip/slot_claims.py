@@ -39,9 +39,7 @@ def read_claims(view: View, sender: Peer, header: Header, *, was_replica: bool) 
 
 
 def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """Assign the slots that the claim wins to *sender*, and react if they were ours (R70 to R74,
-    clusterUpdateSlotsConfigWith).
-    """
+    """Assign won slots to *sender*, and react if they were ours (R70 to R74, clusterUpdateSlotsConfigWith)."""
     myself = view.myself
     if sender is myself:
         return []
@@ -104,9 +102,7 @@ def _close_marks(view: View, taken: int, winner: Peer) -> None:
 
 
 def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """Apply R72: marks on unclaimed slots follow a failover of the target; a slot given up by its source becomes ours
-    with a new epoch. When a real node is observed, its header shows what it took.
-    """
+    """Apply R72: marks on unclaimed slots follow a failover of the target; an abandoned slot becomes ours."""
     if view.profile.importing_slots_stay or view.verdicts_observed:
         return []
     for slot, target_id in view.migrating.items():
@@ -127,10 +123,7 @@ def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> li
 
 
 def is_new_master_without_slots(view: View, sender: Peer, epoch: int, claimed: int) -> bool:
-    """Return whether *sender* replaced a master without slots in our shard (R73).
-
-    Neither it nor we have slots, and our epoch is older (clusterUpdateSlotsConfigWith of Valkey, for unchanged slots).
-    """
+    """Return whether *sender* replaced a master without slots in our shard (R73, clusterUpdateSlotsConfigWith)."""
     myself = view.myself
     return (
         view.profile.shard_joins

@@ -164,9 +164,7 @@ class View:
         self.said[peer.place] = None
 
     def note_rumour(self, peer: Peer, pong_ms: int, entry: GossipEntry) -> None:
-        """Record a newer pong time of *peer* from gossip (R44), and reuse the entry for our own gossip if nothing else
-        differs, so that simulated nodes share entries.
-        """
+        """Record a newer gossiped pong time of *peer* (R44); simulated nodes share the entry if nothing else differs."""
         peer.pong_received_ms = pong_ms
         ours = self.said[peer.place]
         keeps = ours is not None and not entry.ping_sent_s and ours[ADDRESS:] == entry[ADDRESS:]

@@ -1,7 +1,6 @@
-"""Rows of a replay from server logs: events and votes of every node, views of nodes without other evidence.
+"""Convert server logs to rows of a replay: events, votes, and views of nodes without other evidence.
 
-Logs count beside all other evidence. An event also shown by packets, at a similar time and with the same subject, is
-one event. Logs show FAIL and PFAIL, elections, votes and wins, but only some roles and slots.
+An event also shown by packets at a similar time counts once. Logs show only some roles and slots.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
 
 
 def _without_logged_states(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
-    """The *rows* without changes of the cluster's state while a log covers its node: it names each, headers show them late and out of order."""
+    """Return *rows* without cluster state changes of nodes covered by a log, which dates them better than headers."""
     covered = {node: (mine[0].ts_ns, mine[-1].ts_ns + SAME_NS) for node, mine in lines.of_node.items()}
 
     def is_logged(row: ReplayRow) -> bool:
@@ -165,14 +164,14 @@ def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
 
 
 def logged_views(rows: Iterable[NodeViewRow], lines: Lines) -> Iterator[NodeViewRow]:
-    """Yield each node's view of itself and of others by its log, until *rows* of other evidence show it; slots are unknown (empty)."""
+    """Yield each node's views by its log until *rows* of other evidence show them; slots are unknown (empty)."""
     if not lines.all:
         return
     first_ns: dict[str, int] = {}
     own_ns: dict[str, int] = {}
     for row in rows:
         own_ns[row.observer] = min(row.valid_from_ns, own_ns.get(row.observer, row.valid_from_ns))
-        if row.evidence is not Source.METRICS:  # metrics show what a node is, not what it believes of others
+        if row.evidence is not Source.METRICS:  # metrics show a node's own state only
             first_ns[row.observer] = min(row.valid_from_ns, first_ns.get(row.observer, row.valid_from_ns))
     at = {line.observer: (line.ip, line.port) for line in lines.all if line.port}
     begin_ns = lines.all[0].ts_ns - BEFORE_NS

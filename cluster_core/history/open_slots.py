@@ -1,7 +1,4 @@
-"""Open slots (CLUSTER SETSLOT MIGRATING, IMPORTING), from polls and logs (R123).
-
-The bus does not carry them; packets show a slot only after it has a new owner.
-"""
+"""Open slots (CLUSTER SETSLOT MIGRATING, IMPORTING; R123) from polls and logs; the bus does not show them."""
 
 from __future__ import annotations
 

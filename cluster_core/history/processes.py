@@ -1,7 +1,6 @@
 """Restarts, resynchronizations and data loss, from logs and packets.
 
-A master that restarts without its data makes its replicas drop theirs: they request a full resynchronization, flush and
-load an empty data set (P5, P6).
+Replicas of a master that restarts empty drop their data in a full resynchronization (P5, P6).
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ ENDS: Final = (EventKind.STOPPING, EventKind.STOPPED, EventKind.CRASHED)
 class Restart(NamedTuple):
     """A process of *node* ended between *end_min_ns* and *end_max_ns*; the next started by *start_ns*.
 
-    It accepted connections by *ready_ns*, and after *ready_min_ns* if not None. *how*: stopped, crashed, or empty if
-    unknown; *loaded*: keys loaded at start. Both are None if not logged.
+    It accepted connections by *ready_ns*, after *ready_min_ns* if known. *how*: stopped, crashed, empty if unknown;
+    *loaded*: keys loaded at start, None if not logged.
     """
 
     node: str
@@ -201,10 +200,7 @@ def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLi
 
 
 def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: Lines) -> list[DataLoss]:
-    """Return masters that restarted without data, with replicas that then dropped theirs.
-
-    Each replica followed the master before the restart and loaded no key afterwards.
-    """
+    """Return masters that restarted without data, with their replicas that loaded no key afterwards."""
     losses = []
     for restart in restarts:
         if restart.loaded:

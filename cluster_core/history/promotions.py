@@ -1,8 +1,7 @@
 """Promotions of replicas, from all evidence.
 
-An election on the bus, ``Failover election won`` in a log, a node that changes from ``slave`` to ``master`` with slots
-between two polls, and a role change in metrics are *sightings* with a time interval. Sightings of one promotion (same
-winner, and same epoch or overlapping times) are merged; its time is the intersection of their intervals.
+Elections on the bus, log lines, polls and metrics give *sightings* with a time interval. Sightings with the same winner,
+and same epoch or overlapping times, are merged; the promotion lies in the intersection of their intervals.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ FOLLOW_NS: Final = 60 * S
 CLOSE_NS: Final = 1_500_000_000
 """Maximum distance of the winner's log lines on one promotion."""
 HOLE: Final = 1.5
-"""A pause between polls above the usual one by this factor may mean that the observer stalled."""
+"""Pause between polls, relative to the usual one, above which the observer may have stalled."""
 Views = Mapping[tuple[str, str], Sequence[NodeViewRow]]
 
 
@@ -143,10 +142,9 @@ def _merged(group: list[Sighting]) -> Promoted:
 
 
 def seen_in_views(views: Views, polled_ns: Mapping[str, Sequence[int]]) -> Iterator[Sighting]:
-    """Rows of one observer about one node that a poll, or a scrape, turns from replica to master with the slots of its master.
+    """Yield promotions between two polls or scrapes: a replica turns master with its master's slots.
 
-    Messages show it better by headers of the winner itself; of other nodes only the last answer before counts then.
-    *polled_ns* are the times at which each observer was asked.
+    Headers of the winner date it better than messages about other nodes; *polled_ns* are the request times per observer.
     """
     for (observer, node), rows in views.items():
         for at in range(1, len(rows)):
@@ -205,8 +203,7 @@ def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeVie
 def _earliest_ns(views: Views, before: NodeViewRow, after: NodeViewRow, polled_ns: Sequence[int]) -> int:
     """Return the lower bound of a promotion time from an observer's views.
 
-    The node's own view is exact. Others learn of it within `NEWS_NS`, unless the observer stalled (a gap in its polls)
-    or could not reach the winner (marked it as failing).
+    The node's own view is exact. Others learn within `NEWS_NS`, unless they stalled or marked the winner as failing.
     """
     latest_ns = after.valid_from_ns if after.valid_from_min_ns is None else after.valid_from_min_ns
     if before.observer == before.node_id:
@@ -342,9 +339,8 @@ def failing_at(lines: Lines, ts_ns: int) -> list[str]:
 def _of_others(lines: Lines) -> Iterator[Sighting]:
     """Yield promotions from other nodes' logs if the winner's is missing.
 
-    Evidence: ``A failover occurred in shard``; votes for a node that others then follow or treat as a master, or after
-    which the voter's cluster state is ok; a master that becomes a replica of its own replica, or a replica that others
-    treat as a master.
+    Evidence: a logged failover in the shard, votes confirmed by the winner's role or the cluster state, a master that
+    becomes a replica of its replica, a replica treated as master.
     """
     for line in lines.of_kind.get(EventKind.FAILOVER_SEEN, []):
         if line.subject:
@@ -417,9 +413,7 @@ def _without_votes(lines: Lines) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _was_its_replica(lines: Lines, line: LoggedLine) -> bool:
-    """Return whether the new master of a master had been its replica: it requested synchronization from the same
-    address.
-    """
+    """Return whether a master's new master had requested synchronization from the same address."""
     old, ts_ns = line.observer, line.ts_ns
     named = [logged.subject for logged in lines.between(old, 0, ts_ns, EventKind.REPLICA_SEEN) if logged.peer == old]
     address = next((logged.detail for logged in lines.between(old, ts_ns, ts_ns + S, EventKind.MASTER_CONNECTING)), "")

@@ -1,8 +1,6 @@
 """Samples of INFO and CLUSTER INFO, from polls or metrics: restarts, cluster state, lost keys, stalls.
 
-A sample is taken between request and reply. A change lies between two different samples; the uptime of the later one
-narrows the time of a restart. `metric_rows` turns metrics into views. They lack slots and failing nodes, so these columns
-are empty.
+A change lies between two different samples. `metric_rows` converts metrics to views without slots and failing nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
 """A reply slower than usual by this much shows a stalled server, if other nodes replied in time."""
 MISSED_POLLS: Final = 3
-"""A node that leaves so many polls in a row without an answer did not answer the first of them; one may get lost."""
+"""Missed polls in a row that date a silence to the first of them; a single poll may get lost."""
 REPLY_NS: Final = 100_000_000
 """Maximum reply time of a server after a stall."""
 CLOCK_NS: Final = 2 * S
@@ -118,10 +116,7 @@ class StateChange(NamedTuple):
 def state_changes(
     logged: Iterable[StateChange], samples: Iterable[MetricSample], restarts: Iterable[Restart], first_ns: int
 ) -> list[StateChange]:
-    """Merge one node's state changes from *logged* events and *samples*, with the narrower bounds.
-
-    A starting process is in state FAIL (R106) until evidence shows otherwise.
-    """
+    """Merge one node's *logged* state changes with *samples*, with the narrower bounds; a process starts in FAIL (R106)."""
     seen = [
         StateChange(sample.ts_min_ns, sample.ts_ns, sample.cluster_ok)
         for sample in samples
@@ -171,7 +166,7 @@ def state_changes(
 
 
 def _earliest_after(transition: StateChange, since_ns: int) -> int:
-    """The earliest time of the change after *one*: a header may have been built a tick before it was sent."""
+    """Return the earliest time of the change after *transition*: a header may be built a tick before it is sent."""
     return since_ns if transition.min_ns == transition.max_ns else max(transition.min_ns, since_ns - TICK_NS)
 
 
@@ -196,9 +191,9 @@ def emptied(samples: Samples, node: str, from_ns: int, to_ns: int) -> tuple[int,
 
 
 def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Iterator[Interval]:
-    """When *node* did not answer polls, or answered late, while another node answered every poll in time; when scrapes failed.
+    """Yield periods without timely answers of *node* while another node answered every poll, or with failed scrapes.
 
-    *alive_ns* are the times, in order, at which its log or its headers show that it did not stand still.
+    *alive_ns* are the times, in order, at which its log or headers show activity.
     """
     yield from _failed_scrapes(node, samples.get((node, Source.METRICS), ()))
     answers = samples.get((node, Source.POLL), ())

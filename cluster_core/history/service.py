@@ -1,8 +1,4 @@
-"""Service interruptions of masters, as intervals with uncertain ends.
-
-Each kind of evidence is partial: a log has the exact end of a process, polls have the last reply before and the first
-reply after. Intervals keep the earliest and latest times of start and end.
-"""
+"""Service interruptions of masters, as intervals with uncertain ends: earliest and latest start and end."""
 
 from __future__ import annotations
 
@@ -30,10 +26,7 @@ class Lack(StrEnum):
 
 
 class Interval(NamedTuple):
-    """*node* did not serve: start between *from_min_ns* and *from_max_ns*, end between *to_min_ns* and *to_max_ns*.
-
-    *to_max_ns* is None if the evidence ends first.
-    """
+    """*node* did not serve: start in *from_min_ns* to *from_max_ns*, end in *to_min_ns* to *to_max_ns* (None: open)."""
 
     node: str
     lack: Lack
@@ -87,10 +80,7 @@ def joined(intervals: Iterable[Interval], gap_ns: int = 0) -> list[list[Interval
 
 
 def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
-    """Group a shard's intervals if the later one may start (`Interval.near_ns`) before the earlier one ended, in time order.
-
-    Otherwise the earlier one ended before the later one started.
-    """
+    """Group a shard's intervals, in time order, if the later one may start (`Interval.near_ns`) before the earlier one ended."""
     groups: list[list[Interval]] = []
     for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
         last = groups[-1] if groups else []

@@ -1,7 +1,4 @@
-"""Log lines of all nodes, by node and kind.
-
-Packets, polls and metrics are rows of views (`cluster_core.replay.rows`) with bounds of their start.
-"""
+"""Log lines of all nodes, by node and kind."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Key usage: accesses per second from LFU counters, and buckets of time to live.
 
-A hit on a key with counter c increments it with probability 1 / ((c - 5) * ``lfu-log-factor`` + 1) (`LFULogIncr`),
-after decrementing it once per ``lfu-decay-time`` minutes since the previous hit (`LFUDecrAndReturn`). A counter is
-stable at the rate at which increments and decrements balance, for independent hits. Readings lie about half a step
-higher, because the counter rises between decrements, so the estimate is halfway between the balanced rates of this
-counter and the next lower one. Counters up to 5, the initial value, rise with every hit and give an upper bound only.
+A hit on a key with counter c increments it with probability 1 / ((c - 5) * ``lfu-log-factor`` + 1) (`LFULogIncr`), after
+one decrement per ``lfu-decay-time`` minutes since the previous hit (`LFUDecrAndReturn`). A counter is stable at the rate
+that balances both. The estimate is halfway between the balanced rates of this counter and the next lower one. Counters
+up to 5, the initial value, give an upper bound only.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ class LfuSettings(NamedTuple):
 
     @property
     def are_bounded(self) -> bool:
-        """Return whether rates have an upper bound: with decay above one minute, counters of keys used each minute
-        never fall.
-        """
+        """Return whether rates have an upper bound; with longer decay, counters of keys used each minute never fall."""
         return self.decay_minutes == 1
 
 
@@ -54,10 +51,9 @@ def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:
 
 
 def _even_rate(chance: float, decay_minutes: int) -> float:
-    """Return the hits per minute at which increments and decrements balance.
+    """Return the hits per minute that balance increments and decrements, which servers count by whole minutes.
 
-    Servers count whole minutes: at *rate* hits per minute a hit decrements (e**rate - 1) / rate / (e**(rate * decay) -
-    1) times on average.
+    At *rate* a hit decrements (e**rate - 1) / rate / (e**(rate * decay) - 1) times on average.
     """
     if decay_minutes == 1:
         return 1 / chance

@@ -5,18 +5,17 @@ keys, and *n* draws with replacement (RANDOMKEY). For a group g and a weight y p
 
     total = Σ N/n · Σ y over the draws in g         variance = Σ N²/n · s²
 
-summed over parts; s² is the variance of the weights of a part's draws, 0 outside g. The estimate is unbiased (Cochran,
-Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3). The error is 1.96 standard errors: a 95 % interval unless
-few keys dominate. Then estimate and error are usually too low, and the estimate is marked *skewed* by the rule of
-section 2.15: 25 times the squared skewness of the weights against the draws in g. A sample cannot show a huge key that
-was not drawn; if INFO bounds the memory of all keys, the range of all keys extends to that bound.
+summed over parts; s² is the variance of the weights of a part's draws, 0 outside g (Cochran, Sampling Techniques, 3rd
+edition 1977, sections 2.10 and 5.3). The error is 1.96 standard errors: a 95 % interval unless few keys dominate. Then
+the estimate is marked *skewed* (section 2.15: 25 times the squared skewness of the weights against the draws in g). If
+INFO bounds the memory of all keys, their range extends to that bound.
 
-A slot has few draws, so its mean is shrunk towards the mean of all slots, as far as slots differ less than keys do
-(one-way random effects, Searle, Casella and McCulloch, Variance Components, 1992, section 3.6):
+The mean of a slot is shrunk towards the mean of all (one-way random effects, Searle, Casella and McCulloch, Variance
+Components, 1992, section 3.6):
 
     mean(s) = (Σ of the draws in s + k · mean of all) / (draws in s + k)         k = variance in slots / variance between slots
 
-Huge keys drawn less than `HITS_MIN` times are counted as they are: they do not represent others.
+Huge keys drawn less than `HITS_MIN` times are counted as single keys.
 """
 
 from __future__ import annotations
@@ -60,14 +59,12 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the key space; *whole* if *draws* are all of its keys, each once, so nothing is estimated.
+    """One part of the key space; *whole* if *draws* are all of its keys, each once.
 
-    *master*: address of the owning master; *sampled*: address of the sampled node. *large* keys are counted exactly;
-    *draws* represent all others. *slot_bytes* and *slot_keys*: totals by slot if every key was measured, else None.
-    *limits*: minimum and maximum bytes of all keys by INFO.
-
-    Of very many draws, *draws* is a random subset, *largest* the largest of all, and *slot_draws* the sums of all by
-    slot.
+    *master*: address of the owning master; *sampled*: address of the sampled node. *large* keys are counted exactly, *draws*
+    represent all others. *slot_bytes*, *slot_keys*: totals by slot if every key was measured, else None. *limits*: minimum
+    and maximum bytes of all keys by INFO. If draws are many, *draws* is a random subset, *largest* has the largest, and
+    *slot_draws* the sums of all by slot.
     """
 
     master: str
@@ -104,10 +101,7 @@ class Part:
 
 
 class Estimate(NamedTuple):
-    """*value* with its 95 % error in either direction; 0 if counted exactly.
-
-    *skewed*: few keys dominate the sample, so the true value exceeds the range more often.
-    """
+    """*value* with its 95 % error (0: exact); *skewed*: few keys dominate, so the range is exceeded more often."""
 
     value: float
     error: float
@@ -255,10 +249,7 @@ _EXPIRES = re.compile(r"expires=(\d{1,18})(?:,|$)")
 
 
 def key_memory_limits(info: Mapping[str, str], keys: int) -> tuple[float, float] | None:
-    """Return bounds of the total MEMORY USAGE of *keys* keys from INFO; None if it lacks the fields.
-
-    The maximum is used_memory_dataset plus the key part of used_memory_overhead.
-    """
+    """Return bounds of the total MEMORY USAGE of *keys* keys from INFO; None if it lacks the fields."""
     figures = {name: int(info[name]) for name in ("used_memory", *_OF_NO_KEY) if info.get(name, "").isdigit()}
     if "used_memory" not in figures or "used_memory_startup" not in figures:
         return None
@@ -277,9 +268,7 @@ def _together(estimate: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
 
 
 def _total(part: Part, count: int, weights: int, squares: int) -> Estimate:
-    """Estimate the total of a group from sums of weights and squares over *count* draws; the error of one draw is its
-    size.
-    """
+    """Estimate a group's total from sums of weights and squares over *count* draws; one draw has an error of its size."""
     if part.whole:
         return Estimate(float(weights), 0.0)
     total = part.represented * weights / count
@@ -450,10 +439,7 @@ def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, l
 
 
 def fit_shares(estimates: Sequence[SlotMemory], datasets: Sequence[int]) -> list[SlotMemory] | None:
-    """Scale *estimates* to the masters' shares of all memory in *datasets* (bytes, 0: unknown).
-
-    Return None if a figure is missing, small, or counts other things.
-    """
+    """Scale *estimates* to the masters' shares of *datasets* (bytes, 0: unknown); None if figures are unusable."""
     total, dataset_bytes = sum(estimate.total for estimate in estimates), sum(datasets)
     if (
         not total

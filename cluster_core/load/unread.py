@@ -1,4 +1,4 @@
-"""Inputs of a snapshot: which node a dump belongs to, by the slots of its keys, and the parts that were not read."""
+"""Inputs of a snapshot: the node of a dump, by the slots of its keys, and unread parts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cluster_core.topology.node import Topology
 class FileUnread:
     """One incompletely read input; None means unknown.
 
-    *unread_bytes* of *file_bytes* (stored bytes) were skipped. *unread_records* of *records* (keys, or rows of a list)
-    could not be read. A file that *is_cut* ends early: its bytes do not show how much is missing.
+    *unread_bytes* of *file_bytes*, and *unread_records* of *records* (keys, or rows of a list), are missing. A file that
+    *is_cut* ends early, by an unknown amount.
     """
 
     source: str
@@ -98,10 +98,7 @@ class Attribution(NamedTuple):
 
 
 def attribute(source: str, keys_by_owner: Mapping[str | None, int], topology: Topology | None) -> Attribution:
-    """Return the master that wrote *source*.
-
-    A node id in the path decides; else the owner of the majority of *keys_by_owner* (None: unassigned slots).
-    """
+    """Return the master that wrote *source*: by a node id in the path, else the owner of most keys (None: unassigned)."""
     if topology is None:
         return Attribution(None, "unknown")
     for node in topology.nodes:

@@ -30,11 +30,9 @@ class Growth(NamedTuple):
 
 
 def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
-    """Return the growth of one slot's counter between *readings*, which are in time order.
+    """Return the growth of one slot's counter between *readings* in time order; PlanError for a negative counter.
 
-    Counters restart at 0 on a new owner (with atomic and key by key migration) and after CONFIG RESETSTAT: the growth
-    is then the new value, marked *restarted*. The first reading gives no growth. Raises PlanError for a negative
-    counter.
+    A counter that restarted (new owner, CONFIG RESETSTAT) grew by its new value, marked *restarted*.
     """
     held: dict[str, Reading] = {}
     last: Reading | None = None
@@ -54,10 +52,7 @@ def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
 
 
 def rates(growths: Sequence[Growth]) -> list[float]:
-    """Return growth per second by window; restarted windows count only if there are no others.
-
-    Readings without times, or with equal times, give the growth itself.
-    """
+    """Return growth per second by window, or the growth itself without times; restarted windows count only if alone."""
     whole = [growth for growth in growths if not growth.restarted]
     return [growth.value / growth.seconds if growth.seconds else float(growth.value) for growth in whole or growths]
 

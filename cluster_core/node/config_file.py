@@ -18,10 +18,7 @@ KEPT_FLAGS: Final = 0x3FFF & ~(PFAIL | MEET)
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """Content of the nodes.conf of *my_id*; all nodes of a simulated cluster share one topology.
-
-    *owned*: slots of its nodes in order, from `owned_slots`.
-    """
+    """Content of the nodes.conf of *my_id*; *owned*: slots of the nodes in order, from `owned_slots`."""
 
     my_id: str
     topology: Topology
@@ -66,11 +63,7 @@ def load_config(state: NodeState, config: SavedConfig) -> None:
 
 
 def _mark_targets(view: View) -> None:
-    """Mark migration targets in file order, like the server (R23).
-
-    Masters with replicas are targets, and so are masters that get slots after the first replica (clusterLoadConfig,
-    clusterNodeAddReplica, clusterNodeSetSlotBit).
-    """
+    """Mark masters with replicas, or with slots after the first replica, as migration targets (R23, clusterLoadConfig)."""
     anybody = False
     for peer in view.nodes.values():
         master = view.master_of(peer)
@@ -82,9 +75,7 @@ def _mark_targets(view: View) -> None:
 
 
 def _match_data(state: NodeState) -> None:
-    """Apply R126: unassigned slots with keys become ours; keys in other nodes' slots are imported or, in Valkey,
-    deleted (verifyClusterConfigWithData).
-    """
+    """Apply R126: take unassigned slots with keys; import keys of other slots or delete them (verifyClusterConfigWithData)."""
     view = state.view
     dropped = 0
     for slot in range(SLOT_COUNT):

@@ -1,7 +1,6 @@
 """The cron of a node, every 100 ms (R28 to R35, R53, R98, R103, clusterCron).
 
-Servers check every node each time. Here each node has a time before which a check has no effect
-(`cluster_core.node.agenda`), never later than the true one, so actions and times are the same.
+`cluster_core.node.agenda` skips checks of nodes that would have no effect, so actions and times equal the server's.
 """
 
 from __future__ import annotations
@@ -87,9 +86,7 @@ def leaves_enough(view: View, barrier: int) -> bool:
 
 
 def migration_target(view: View, most: int, barrier: int, now_ms: int) -> Peer | None:
-    """Return the orphaned master to migrate to, or None; record since when masters are orphaned (R104, R105,
-    clusterHandleReplicaMigration).
-    """
+    """Return the orphaned master to migrate to, or None; record when masters got orphaned (R104, R105)."""
     if not view.ok or not view.myself.replicaof or not leaves_enough(view, barrier):
         return None
     counts = healthy_replicas(view)
@@ -260,10 +257,7 @@ def pfail_log(state: NodeState, peer: Peer) -> None:
 
 
 def next_look_ms(state: NodeState, peer: Peer) -> int:
-    """Return the earliest time at which the cron may have to act on a node; 0 for every cron.
-
-    Events in between move it by at least half a node timeout, or one ping interval.
-    """
+    """Return the earliest time at which the cron may have to act on a node; 0 for every cron."""
     view, flags, outbound = state.view, peer.flags, peer.outbound
     if outbound is None or flags & (PFAIL | HANDSHAKE | NOADDR) or (view.mf_end_ms and view.mf_replica == peer.id):
         return 0

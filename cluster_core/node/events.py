@@ -116,7 +116,7 @@ class ResumeClients(NamedTuple):
 
 
 class DropKeys(NamedTuple):
-    """Delete the keys in *slots* (bit s is slot s), which another master owns now (R74)."""
+    """Delete the keys in *slots* (bit s is slot s), now owned by another master (R74)."""
 
     slots: int
 
@@ -143,9 +143,7 @@ class LogLine(NamedTuple):
 
 
 class ElectionStep(NamedTuple):
-    """A step of our own election in *epoch*: ``scheduled``, ``ranked``, ``started``, ``vote``, ``won``, ``expired``,
-    ``reset`` or ``stalled`` (R86 to R94).
-    """
+    """A step of our election in *epoch* (R86 to R94): scheduled, ranked, started, vote, won, expired, reset, stalled."""
 
     step: str
     epoch: int

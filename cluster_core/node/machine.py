@@ -1,7 +1,6 @@
 """State machine of a whole node: events in, effects out (contract with its driver: docs/design/node.md).
 
-`Node` passes messages to the gossip machine, which updates the view; the modules beside it act on view changes, time,
-clients and replication. It has no clock, sockets, files or own randomness.
+`Node` passes messages to the gossip machine; the modules beside it act on view changes, time, clients and replication.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ STEPS_MAX: Final = 4
 
 
 class Node:
-    """One cluster node.
+    """One cluster node; effects of the start are returned with those of the first event.
 
     *rng* is the only randomness (R174) and draws node and shard id unless given. *config* is a nodes.conf to load.
-    *keyspace* answers queries about the data. Effects of the start are returned with those of the first event.
+    *keyspace* answers queries about the data.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""PING, PONG and MEET: gossip, extensions and receivers (R16, R33, R38 to R41, clusterSendPing).
-
-Headers are cached until their content changes.
-"""
+"""PING, PONG and MEET: gossip, extensions and receivers (R16, R33, R38 to R41, clusterSendPing)."""
 
 from __future__ import annotations
 
@@ -126,7 +123,7 @@ def fail_message(state: NodeState, node_id: str) -> Message:
 
 
 def update_message(state: NodeState, owner: Peer) -> Message:
-    """Return an UPDATE about *owner* without slots it no longer claims (R77)."""
+    """Return an UPDATE about *owner* with the slots it still claims (R77)."""
     slots = (owner.slots & ~state.view.unclaimed).to_bytes(SLOT_BITMAP_BYTES, "little")
     return Message(header_of(state, MessageType.UPDATE, UPDATE_BYTES), Update(owner.config_epoch, owner.id, slots))
 
@@ -154,7 +151,7 @@ def entries_wanted(nodes: int) -> int:
 
 
 def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
-    """A PING, PONG or MEET to *receiver*, None if it is not known who that is (R16, R38 to R41, R172)."""
+    """Return a PING, PONG or MEET to *receiver* (None: unknown) (R16, R38 to R41, R172)."""
     entries = choose_entries(state, receiver)
     if state.doubts:
         entries += doubted_entries(state)
@@ -258,10 +255,7 @@ def entry_of(peer: Peer) -> GossipEntry:
 
 
 def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
-    """Return the extensions and their bytes, by profile (R15, R16, writePingExt).
-
-    Only supporting receivers get them; Redis 7.0 sends its host name to all.
-    """
+    """Return the extensions for a supporting receiver, and their bytes, by profile (R15, R16, writePingExt)."""
     view, settings = state.view, state.settings
     profile = view.profile
     if profile.shard_ids is ShardIds.NONE:

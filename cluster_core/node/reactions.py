@@ -1,7 +1,4 @@
-"""Reactions of a node to view changes: send, save, log, replicate, start elections (R41, R54, R70 to R80, R90 to R99).
-
-Each effect of `cluster_core.gossip.events` with consequences has a function; others are passed on.
-"""
+"""Reactions of a node to view changes: send, save, log, replicate, start elections (R41, R54, R70 to R80, R90 to R99)."""
 
 from __future__ import annotations
 
@@ -95,10 +92,7 @@ Trigger = MessageReceived | None
 
 
 def react(state: NodeState, changes: list[Effect], trigger: Trigger) -> None:
-    """React to *changes* in order and pass on public effects.
-
-    Keys in lost slots are deleted, unless we become a replica, which replaces all keys (R74).
-    """
+    """React to *changes* in order and pass on public effects; keys in lost slots are deleted unless replaced (R74)."""
     for change in changes:
         _react(state, change, trigger)
         if type(change) is belief.SlotsLost and not any(type(other) is belief.BecameReplica for other in changes):

@@ -1,6 +1,6 @@
-"""What a walk reads at one place of its window: numbers, lengths, strings; and how it asks for more or notes a fault."""
+"""Read numbers, lengths and strings in a walk's window, request more bytes, or record a fault."""
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def signed_integer(data: Any, at: int, count: int) -> int:
 
 @borrowing(forceinline=True)
 def digits_of(value: int) -> int:
-    """Return how many characters *value*, of 32 bits, has in decimal."""
+    """Return the number of decimal digits of a 32-bit *value*."""
     count = np.int64(1)
     if value < 0:
         count = np.int64(2)
@@ -61,7 +61,7 @@ read_length, read_string = _PREFIXES["read_length"], _PREFIXES["read_string"]
 
 @borrowing()
 def note_fault(st: Any, code: int, at: int, a: int, b: int) -> int:
-    """Note a fault whose first byte is at *at* in the window."""
+    """Record a fault with its first byte at *at* in the window."""
     st[state.FAULT_CODE] = code
     st[state.FAULT_AT] = st[state.BASE] + at
     st[state.FAULT_A] = a
@@ -79,7 +79,7 @@ def ask(st: Any, pos: int, want: int) -> int:
 
 @borrowing(forceinline=True)
 def pass_over(st: Any, to: int) -> int:
-    """Go on at *to*, which may lie beyond the window."""
+    """Continue at *to*, which may lie beyond the window."""
     end = st[state.STOP]
     if to > end:
         st[state.SKIP] += to - end
@@ -113,7 +113,7 @@ def is_wild(count: int) -> bool:
 
 @borrowing()
 def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
-    """Whether ``data[at:stop]`` expands to exactly *raw* bytes; control bytes are followed, nothing is expanded."""
+    """Return whether ``data[at:stop]`` expands to exactly *raw* bytes, by its control bytes only."""
     made = np.int64(0)
     while at < stop:
         control = np.int64(data[at])
@@ -138,13 +138,13 @@ def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
 
 
 _LITERALS_MAX = 32
-"""Bytes that one control byte of LZF announces at most."""
+"""Maximum literal bytes of one LZF control byte."""
 _WORD_BYTES = 8
 
 
 @borrowing(forceinline=True)
 def _copy_run(out: Any, put: int, data: Any, at: int, run: int) -> None:
-    """Copy a run of literals; where there is room, whole words, of which later runs write over what is too much."""
+    """Copy a run of literals, in whole words if there is room; later runs overwrite the excess."""
     if put + _LITERALS_MAX <= out.size and at + _LITERALS_MAX <= data.size:
         copy_bytes(out, put, data, at, _LITERALS_MAX)
         return
@@ -226,7 +226,7 @@ def _lies(st: Any) -> int:
 
 @borrowing()
 def resume_compressed(data: Any, st: Any) -> int:
-    """Follow the control bytes of a compressed string, as `_lzf_is_whole` does, as far as the window goes."""
+    """Follow the control bytes of a compressed string (`_lzf_is_whole`) to the end of the window."""
     at = st[state.POS]
     end = st[state.STOP]
     left = st[state.LZF_LEFT]
@@ -279,7 +279,7 @@ def resume_compressed(data: Any, st: Any) -> int:
 
 @borrowing()
 def pass_string(data: Any, st: Any, begin: int, at: int) -> int:
-    """Pass over one string, prefix at *at*; the atom starts at *begin*."""
+    """Skip the string with its prefix at *at*; the atom starts at *begin*."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     if size <= 0:

@@ -1,6 +1,6 @@
-"""CRC-64/Redis: the checksum at the end of an RDB file (`crc64.c`): Jones' polynomial, reflected, starting at 0.
+"""CRC-64/Redis, the checksum of an RDB file (`crc64.c`): Jones' polynomial, reflected, starting at 0.
 
-Compiled; sixteen bytes a step by sixteen tables (slicing, Kounavis and Berry 2005).
+Slicing by sixteen bytes (Kounavis and Berry 2005), compiled.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _words(data: Any, crc: np.uint64) -> np.uint64:
 
 
 def crc64(data: bytes | bytearray | NDArray[np.uint8], crc: int = 0) -> int:
-    """Return the CRC of *data*, bytes or a contiguous uint8 array, after bytes whose CRC is *crc*.
+    """Return the CRC of *data*, bytes or a contiguous uint8 array, after bytes with the CRC *crc*.
 
     >>> hex(crc64(b"123456789"))
     '0xe9c6d914c4b8d9ca'
@@ -87,10 +87,7 @@ def crc64(data: bytes | bytearray | NDArray[np.uint8], crc: int = 0) -> int:
 
 
 def combine_crc64(first: int, second: int, second_bytes: int) -> int:
-    """Return the CRC of two pieces joined, from the CRC of each and the length of the second.
-
-    Appending n zero bytes multiplies a CRC by x**8n modulo the polynomial; squaring finds that factor in log n steps.
-    """
+    """Return the CRC of two joined pieces, from their CRCs and the second's length (x**8n by squaring)."""
     if second_bytes < 0:
         raise ValueError(f"a piece has no {second_bytes} bytes")
     factor = 1 << 63  # x**0: the highest bit is the lowest power

@@ -1,7 +1,4 @@
-"""Export chosen keys of a dump as JSON or as commands for a server release.
-
-`cluster_core.rdb.value_writing` does most of the work; groups of streams and values of modules are written here.
-"""
+"""Export chosen keys of a dump as JSON or as commands for a server release (`cluster_core.rdb.value_writing`)."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _FIRST = {"redis": (5, 0), "valkey": (7, 2)}
 
 
 class Release(NamedTuple):
-    """A family of servers and a release of it; make one with `release_of`."""
+    """A server family and release, made by `release_of`."""
 
     family: str
     number: tuple[int, int]
@@ -47,22 +44,22 @@ class Release(NamedTuple):
 
     @property
     def has_field_expiry(self) -> bool:
-        """Whether fields of a hash can expire (HPEXPIREAT)."""
+        """Return whether hash fields can expire (HPEXPIREAT)."""
         return self.number >= ((7, 4) if self.family == "redis" else (9, 0))
 
     @property
     def has_empty_consumers(self) -> bool:
-        """Whether a consumer can be made that owns nothing (XGROUP CREATECONSUMER)."""
+        """Return whether XGROUP CREATECONSUMER exists, for consumers without entries."""
         return self.number >= (6, 2)
 
     @property
     def has_stream_counts(self) -> bool:
-        """Whether a stream's added entries and largest deleted id, and a group's read entries, can be set."""
+        """Return whether a stream's counts and largest deleted id, and a group's read entries, can be set."""
         return self.number >= (7, 0)
 
     @property
     def has_functions(self) -> bool:
-        """Whether it has function libraries (FUNCTION LOAD)."""
+        """Return whether there are function libraries (FUNCTION LOAD)."""
         return self.number >= (7, 0)
 
 
@@ -71,7 +68,7 @@ NEWEST = Release("redis", (255, 255))
 
 
 def release_of(name: str) -> Release:
-    """Return the release that ``redis-7.0`` or ``valkey-9.0`` names; raises ConditionError for one that is not known."""
+    """Parse ``redis-7.0`` or ``valkey-9.0``; ConditionError for an unknown release."""
     result = _NAME.match(name)
     if result is None:
         raise ConditionError(f"{name!r} is not a release; write redis-7.0 or valkey-9.0", 0)
@@ -89,7 +86,7 @@ _PAYLOAD_VERSION = 9
 _NOT_READ = (1 << 64) - 1
 """Entries read by a group, if the server does not know the count (``SCG_INVALID_ENTRIES_READ``)."""
 _DAMAGE = (LookupError, ValueError, OverflowError)
-"""What decoding raises for bytes that end early or stand for nothing."""
+"""Exceptions of decoding truncated or invalid bytes."""
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -149,10 +146,9 @@ class _StreamTail(NamedTuple):
 
 
 class _TailReader:
-    """Reads what stands behind the entries of a stream; raises one of `_DAMAGE` for invalid bytes.
+    """Reads the part of a stream after its entries; raises one of `_DAMAGE` for invalid bytes.
 
-    Like a server's load: before the third *generation* a consumer's active time is its seen time, and in the first a group's entries
-    read are unknown.  Data on idempotent producers (fourth on) is skipped.
+    Before the third *generation* a consumer's active time is its seen time; in the first, a group's read entries are unknown.
     """
 
     def __init__(self, data: bytes, generation: int) -> None:
@@ -268,16 +264,15 @@ def _stream_commands(key: bytes, value: _StreamTail, release: Release, *, is_emp
 
 
 BUFFER_BYTES = 1 << 20
-"""Bytes of a piece; one element that takes more has a larger one."""
+"""Bytes of a piece, unless one element is larger."""
 _SCRATCH_BYTES = 1 << 16
 
 
 class ValueWriter:
-    """Writes keys of the file that *head* begins in *style* (`state.JSON` or ``RESP``), commands for a server of *release*.
+    """Writes keys of the file with *head* in *style* (`state.JSON` or ``RESP``), as commands for a server of *release*.
 
-    *source* names the file in errors.  With *permissive* a value that cannot be read, or that the server cannot hold, is left out:
-    `left_out` counts why; one that is larger than a piece is therefore walked once before any of it is given away.  Pieces have up to
-    *buffer_bytes*, more only for one element that takes more.
+    *source* names the file in errors. *permissive*: omit unreadable or unsupported values and count them in `left_out`; a
+    value larger than a piece is then checked before output. Pieces have up to *buffer_bytes*, more for one large element.
     """
 
     def __init__(
@@ -311,11 +306,9 @@ class ValueWriter:
         return int(self._state[at.NOT_TEXT])
 
     def pieces(self, data: NDArray[np.uint8], batch: KeyBatch, rows: NDArray[np.int64]) -> Iterator[memoryview]:
-        """Yield the output for the keys *rows* of *batch*; *data* are the file's bytes.
+        """Yield the output for the keys *rows* of *batch*, with the file's bytes *data*; a piece is valid until the next.
 
-        A piece is valid until the next one.
-
-        Raises DecodeError with the offset of an invalid value, EncodeError for one that the server cannot hold.
+        Raises DecodeError with the offset of an invalid value, EncodeError for one that the server does not support.
         """
         st = self._state
         columns = Keys(*(getattr(batch, name) for name in Keys._fields))
@@ -348,7 +341,7 @@ class ValueWriter:
         self.keys += len(rows)
 
     def _set_apart(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
-        """Let the key at hand begin a piece; one that fills a piece is walked to its end before any of it is given away."""
+        """Start a piece with the current key; if it fills the piece, check its value to the end before output."""
         begun = int(self._state[at.BEGUN])
         if begun:
             yield self._out.data[:begun]
@@ -366,7 +359,7 @@ class ValueWriter:
             yield from self._flush()
 
     def _forget(self, kept: int) -> None:
-        """Go back to the first *kept* bytes of the piece, before the key at hand."""
+        """Truncate the piece to its first *kept* bytes, before the current key."""
         st = self._state
         st[at.OUT], st[at.BEGUN], st[at.PHASE] = kept, -1, at.P_BEGIN
         st[at.NOT_TEXT] = st[at.BEGUN_NOT_TEXT]
@@ -379,7 +372,7 @@ class ValueWriter:
         st[at.OUT], st[at.BEGUN] = 0, -1
 
     def _rare(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
-        """Write the value of a module, which only its module can interpret; refuse a hash by template."""
+        """Write the serialized value of a module; refuse a hash by template."""
         if batch.type[row] != MODULE:
             self._refuse(batch, row, None)
             return
@@ -403,7 +396,7 @@ class ValueWriter:
         yield memoryview(piece)
 
     def _tail(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
-        """Write what stands behind the entries of a stream."""
+        """Write the part of a stream after its entries."""
         st = self._state
         begin, end = int(st[at.POS]), int(batch.offset[row] + batch.serialized_bytes[row])
         generation = self._head.grammar.types[int(st[at.KIND])].generation
@@ -445,7 +438,7 @@ class ValueWriter:
         self._forget(kept=begun)
 
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
-        """Count the key, or raise: *refusal*, or that its value cannot be read; also where the beginning of the key *is_gone* out already."""
+        """Count the key, or raise *refusal*, or a decoding error; also raise if part of the key was output (*is_gone*)."""
         offset = int(batch.offset[row])
         reason = str(refusal) if refusal else "its value does not match its header"
         if self._permissive and not is_gone:
@@ -461,7 +454,7 @@ PAYLOAD_KEY = b"key"
 
 
 def payload_commands(payload: bytes) -> Iterator[memoryview]:
-    """Yield pieces of the commands that create `PAYLOAD_KEY` with the value of a DUMP payload; raises DecodeError and EncodeError."""
+    """Yield the commands that create `PAYLOAD_KEY` from a DUMP payload; DecodeError, EncodeError."""
     writer = RdbWriter(target_of_dump(payload), checksum=False)
     dump = writer.head() + writer.database(0) + writer.dumped(PAYLOAD_KEY, payload, -1) + writer.end()
     data = np.frombuffer(bytearray(dump), np.uint8)  # writable, as compiled code has been made for

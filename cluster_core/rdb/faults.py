@@ -1,4 +1,4 @@
-"""What can be wrong with an RDB file, as codes: a kernel cannot raise, so it returns a code and two numbers; `describe` makes the sentence."""
+"""Faults of an RDB file as codes with two numbers, for kernels; `describe` makes the sentence."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def unknown(number: int) -> int:
 
 
 def describe(code: int, a: int, b: int) -> str:
-    """Return the sentence of fault *code* with its two numbers; *b* of a type is whether the file is one of Valkey."""
+    """Return the sentence of fault *code* with its two numbers; for a type, *b* is 1 for a Valkey file."""
     if a < 0 and code != EXPIRY:  # a kernel's 64 bits have a sign
         a += 1 << 64
     sentence = _SENTENCES[code].format(a=a, b=b)

@@ -1,8 +1,7 @@
-"""What every RDB version may hold: value types, opcodes, and the limits that a reader accepts.
+"""Grammar of all RDB versions: value types, opcodes, and limits.
 
-A byte says nothing before the magic is known: two servers number on from a common past, so type 22 and opcode 243 mean one thing
-after ``REDIS`` and another after ``VALKEY``.  `Grammar` is what the bytes mean in one file; whoever reads, skims, decodes, writes
-or measures a value asks its row.  A new type is a row here, and a golden value for the tests.
+Codes depend on the magic: type 22 and opcode 243 differ between ``REDIS`` and ``VALKEY`` files. `Grammar` has the meaning
+of each byte in one file. A new type is a row here and a golden value in the tests.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ VERSIONS = {DIALECT_REDIS: (1, 15), DIALECT_VALKEY: (80, 80)}
 """The first and the last RDB version of each dialect that is read."""
 
 KEY_TYPES: tuple[str, ...] = ("string", "list", "set", "zset", "hash", "stream", "module", "array")
-"""What TYPE answers; a type's code is its index."""
+"""Replies of TYPE; a type's code is its index."""
 STRING, LIST, SET, ZSET, HASH, STREAM, MODULE, ARRAY = range(8)
 
 ENCODINGS: tuple[str, ...] = (
     "int", "embstr", "raw", "quicklist", "listpack", "ziplist", "zipmap", "linkedlist", "intset", "hashtable", "skiplist",
     "stream", "module", "listpackex", "sliced-array", "template-listpack", "template-array",
 )  # fmt: skip
-"""What OBJECT ENCODING answers; an encoding's code is its index."""
+"""Replies of OBJECT ENCODING; an encoding's code is its index."""
 (
     INT, EMBSTR, RAW, QUICKLIST, LISTPACK, ZIPLIST, ZIPMAP, LINKEDLIST, INTSET, HASHTABLE, SKIPLIST,
     STREAM_ENCODING, MODULE_ENCODING, LISTPACKEX, SLICED_ARRAY, TEMPLATE_LISTPACK, TEMPLATE_ARRAY,
 ) = range(17)  # fmt: skip
 
-# Layouts: what a value's bytes are.
+# Layouts of values.
 (
     L_UNREAD,  # none that is read: no file of a released server should hold it
     L_STRING,
@@ -39,10 +38,10 @@ ENCODINGS: tuple[str, ...] = (
     L_STREAM,
     L_MODULE,
     L_ARRAY,
-    L_TEMPLATE,  # the number of a template of the file, then a string for each of its fields
+    L_TEMPLATE,  # the number of a template of the file, then one string per field
 ) = range(9)
 
-# How an element of `L_ELEMENTS` is made.
+# Layouts of elements of `L_ELEMENTS`.
 (
     E_ONE,
     E_PAIR,
@@ -55,7 +54,7 @@ ENCODINGS: tuple[str, ...] = (
 # Forms of packed values.
 F_LISTPACK, F_ZIPLIST, F_INTSET, F_ZIPMAP = range(4)
 
-# What is measured of a value in memory (`cluster_core.memory`).
+# Measures of values in memory (`cluster_core.memory`).
 (
     M_UNKNOWN,
     M_STRING,
@@ -82,12 +81,11 @@ NO_NUMBER = -1
 
 
 class ValueType(NamedTuple):
-    """One value type: its *name* in ``rdb.h``, its number in files of Redis and of Valkey (`NO_NUMBER`: none), what it is to a
-    server, how it is laid out, since which RDB version it may be met, and what it costs in memory in which releases.
+    """One value type: its *name* in ``rdb.h``, its numbers in Redis and Valkey files (`NO_NUMBER`: none), layout and cost.
 
-    *element* belongs to `L_ELEMENTS`, *form* to packed values; *entries* is the number of packed entries an element takes;
-    *lead_bytes* stand before the value (the earliest expiry of a field); *skipped_entries* before the first element; *generation*
-    counts the forms of streams; *meaning* says what it is where it is not read.
+    *element* belongs to `L_ELEMENTS`, *form* to packed values; *entries* is the number of packed entries per element;
+    *lead_bytes* precede the value (the earliest expiry of a field); *skipped_entries* precede the first element;
+    *generation* counts the forms of streams; *meaning* describes an unread type.
     """
 
     name: str
@@ -175,20 +173,20 @@ OP_EOF = 255
 OPCODE_MIN = 128
 """A byte from here on that means nothing is called an opcode, below it a value type."""
 
-# What a byte may begin.
+# Kinds of records by their first byte.
 (
     B_UNKNOWN,
     B_TYPE,  # the value type of a key
     B_UNREAD_TYPE,
     B_ATTRIBUTE,  # stands before the type of a key
     B_INNER_ATTRIBUTE,  # the same behind another attribute, else a record of its own
-    B_KEY_META,  # what modules keep beside the key that follows
+    B_KEY_META,  # module metadata of the next key
     B_RECORD,  # a record that is no key
 ) = range(7)
 
 
 class Opcode(NamedTuple):
-    """An opcode, what it begins, and since which RDB version in each dialect; None where it does not exist."""
+    """An opcode, its kind, and its first RDB version in each dialect; None if absent."""
 
     number: int
     begins: int = B_RECORD
@@ -226,11 +224,11 @@ ARRAY_STRING, ARRAY_INTEGER, ARRAY_FLOAT, ARRAY_SHORT_STRING = range(4)
 PLAIN_NODE, PACKED_NODE = 1, 2
 
 _SETTLED = 12
-"""A file of Redis up to this version may hold every type up to it: builds between two releases wrote them before the number rose."""
+"""Redis files up to this version may hold every type up to it: development builds wrote types early."""
 
 
 class Grammar(NamedTuple):
-    """What the bytes of a file mean: its value types by number, and what each of the 256 bytes begins."""
+    """Meaning of a file's bytes: value types by number, and the kind of each of the 256 first bytes."""
 
     types: dict[int, ValueType]
     begins: tuple[int, ...]
@@ -254,12 +252,12 @@ def grammar_of(dialect: str, version: int = 0) -> Grammar:
 
 
 def meaning_of(number: int) -> str:
-    """Say what a value type of Redis is that some files cannot hold or nobody reads; empty where there is nothing to say."""
+    """Describe a Redis value type that is unsupported here or in some files; else empty."""
     return next((row.meaning for row in VALUE_TYPES if row.redis == number), "")
 
 
 def measured_types(family: str, release: tuple[int, int]) -> frozenset[str]:
-    """Return the names of the value types whose memory is known for a release of ``redis`` or ``valkey``."""
+    """Return the names of the value types with a known memory model for a release of ``redis`` or ``valkey``."""
     return frozenset(
         row.name
         for row in VALUE_TYPES

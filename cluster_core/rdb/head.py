@@ -21,10 +21,10 @@ _OTHERS = (
 
 
 class RdbHead(NamedTuple):
-    """What the first bytes of a file settle for every byte after them.
+    """Properties of the file from its first bytes.
 
-    *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or
-    ``redis-ver``, empty if absent); *db* is the database that a range starts in; *bits* is 32 for a writer that was built so (aux ``redis-bits``).
+    *server*: ``valkey 9.1.2`` or ``redis 7.0.15`` (aux ``valkey-ver``, ``redis-ver``; empty if absent); *db*: database at
+    the start of a range; *bits*: word size of the writer (aux ``redis-bits``).
     """
 
     dialect: str
@@ -35,22 +35,22 @@ class RdbHead(NamedTuple):
 
     @property
     def grammar(self) -> Grammar:
-        """What the bytes of the file mean."""
+        """Return the grammar of the file."""
         return grammar_of(self.dialect, self.version)
 
     @property
     def small_lists_are_listpacks(self) -> bool:
-        """Whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
+        """Return whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
         if self.dialect == DIALECT_VALKEY or self.version >= 11:
             return True
         return self.server.startswith("valkey") or _number(self.server) >= (7, 2)
 
     @property
     def embstr_rule(self) -> int:
-        """How the writer decides between embstr and raw: the code of a rule, see `embstr_bytes_max`.
+        """Return the writer's rule for embstr encoding, see `embstr_bytes_max`.
 
-        0: never embstr; 1: up to 39 bytes (Redis 3.0); 2: up to 44; 64 and 128: header, key, expiry and value together
-        (Valkey 8.1 and 9.1, `shouldEmbedStringObject`).
+        0: never; 1: up to 39 bytes (Redis 3.0); 2: up to 44; 64 and 128: header, key, expiry and value together (Valkey 8.1 and
+        9.1, `shouldEmbedStringObject`).
         """
         if self.dialect == DIALECT_VALKEY or self.server.startswith("valkey"):
             number = _number(self.server) or (9, 1)
@@ -73,10 +73,7 @@ def embstr_bytes_max(rule: int, key_bytes: int, expires: bool) -> int:
 
 
 def read_magic(first: bytes, source: str) -> RdbHead:
-    """Return dialect and version from the first `MAGIC_BYTES`, or fewer of a shorter file.
-
-    Raises TruncatedError for a shorter file, DecodeError for other files or an unknown version.
-    """
+    """Parse dialect and version from the first `MAGIC_BYTES`; TruncatedError for a shorter file, else DecodeError."""
     if not first:
         raise TruncatedError("the file is empty", offset=0, source=source)
     for magic, reason in _OTHERS:
@@ -105,7 +102,7 @@ class SplitError(DecodeError):
 
 
 class DeclaredCounts(NamedTuple):
-    """Keys of a database, and those of them that expire, as RESIZEDB announces them."""
+    """Numbers of keys, and of expiring keys, of a database by RESIZEDB."""
 
     keys: int
     expires: int
@@ -140,7 +137,7 @@ class FileFacts:
         return True
 
     def select(self, db: int, offset: int) -> None:
-        """Note that database *db* follows; raises SplitError where a range may not go on to another one."""
+        """Start database *db*; SplitError if a range must not cross databases."""
         if self._end is not None and db != self.db and self._selected:
             raise SplitError(
                 f"database {db} begins in a range that is not the last", offset=offset, source=self._source
@@ -151,7 +148,7 @@ class FileFacts:
         self._selected = True
 
     def resize(self, keys: int, expires: int) -> None:
-        """Note the announced size of the database at hand; several announcements add up."""
+        """Add the announced size of the current database."""
         before = self.databases.get(self.db, DeclaredCounts(0, 0))
         self.databases[self.db] = DeclaredCounts(before.keys + keys, before.expires + expires)
 

@@ -1,9 +1,6 @@
-"""The memory model inside kernels: sizes of values by a model (`cluster_core.memory.model`) that is an array of numbers.
+"""Memory sizes of values in kernels, from a model (`cluster_core.memory.model`) as an array of numbers and tables."""
 
-The expectations that chance is in (skip list nodes, chains of bucket tables) are looked up in tables that the plain functions made.
-"""
-
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -141,7 +138,7 @@ def allocated(m: Any, size: int) -> int:
 
 @borrowing(forceinline=True)
 def _string(m: Any, length: int) -> int:
-    """What a string of its own takes."""
+    """Return the size of a separate string."""
     return allocated(m, sds_bytes(length))
 
 
@@ -158,7 +155,7 @@ def _key(m: Any, key_length: int, expires: bool) -> int:
 
 @borrowing(forceinline=True)
 def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: int) -> int:
-    """Return the size of a key whose value is a string of *length* characters in that *encoding*."""
+    """Return the size of a key with a string value of *length* characters in that *encoding*."""
     if encoding == INT:
         return _key(m, key_length, expires)
     form = m[EMBSTR_FORM]
@@ -178,13 +175,13 @@ def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: i
 
 @borrowing()
 def packed_size(m: Any, length: int) -> int:
-    """Return what a packed value of *length* bytes takes."""
+    """Return the size of a packed value of *length* bytes."""
     return length if m[PACKED_EXACT] else allocated(m, length)
 
 
 @borrowing()
 def compressed_size(m: Any, length: int) -> int:
-    """Return what a compressed node of a list takes, of *length* compressed bytes."""
+    """Return the size of a compressed list node of *length* compressed bytes."""
     return m[LIST_NODE] + allocated(m, LZF_BYTES + length)
 
 
@@ -229,10 +226,10 @@ def _long_member_units(m: Any, length: int) -> int:
 
 @borrowing()
 def table_units(m: Any, count: int, steps: int, presized: bool) -> int:
-    """Return the expected size, in units, of a table of *count* elements; every insertion moves *steps* buckets while it grows.
+    """Return the expected size, in units, of a table of *count* elements; each insertion moves *steps* buckets during growth.
 
-    A ``dict`` doubles when it is full (`_dictExpandIfNeeded`) and has two tables meanwhile; 1 - 1/e of its buckets are not empty.  A
-    ``hashtable``: see `small_tables`.
+    A full ``dict`` doubles (`_dictExpandIfNeeded`) and has two tables meanwhile; 1 - 1/e of its buckets are not empty. For a
+    ``hashtable`` see `small_tables`.
     """
     presized = presized or m[LOADED] != 0
     if m[TABLE_KIND] == DICT:
@@ -263,7 +260,7 @@ def table_units(m: Any, count: int, steps: int, presized: bool) -> int:
 
 @borrowing()
 def last_stream_node_size(m: Any, length: int) -> int:
-    """Return what the last node of a stream takes, which is allocated ahead unless it was loaded."""
+    """Return the size of a stream's last node, which is allocated ahead unless loaded."""
     return allocated(m, length if m[LOADED] else max(length, np.int64(STREAM_NODE_BYTES)))
 
 
@@ -276,8 +273,9 @@ def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
 
 
 class Parts(NamedTuple):
-    """What was met of a value: bytes and units (`cluster_core.memory.structures`) of its parts; *marks* are `HAS_LONG`, `HAS_TEXT` and the
-    number of fields that expire, from `EXPIRING` on.
+    """Bytes and units (`cluster_core.memory.structures`) of a value's parts.
+
+    *marks*: `HAS_LONG`, `HAS_TEXT`, and the number of expiring fields from `EXPIRING` on.
     """
 
     bytes: int
@@ -287,7 +285,7 @@ class Parts(NamedTuple):
 
 @borrowing()
 def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: int, expires: bool, parts: Parts) -> int:
-    """Return the size of a key whose value is no string, from what was met of it; *measure* is what its type is (`grammar`)."""
+    """Return the size of a key with a value other than a string, from its parts; *measure* is its measure (`grammar`)."""
     units = parts.units
     total = parts.bytes + _key(m, key_length, expires)
     if measure == M_LIST:
@@ -311,7 +309,7 @@ def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: i
 
 
 def keyspace_bytes(model: MemoryModel, keys: int, expires: int) -> int:
-    """Return what the tables of *keys* and of *expires* keys among them take besides what MEMORY USAGE tells of the keys."""
+    """Return the size of the tables of *keys* keys with *expires* expiring ones, beyond MEMORY USAGE of the keys."""
     m = model_array(model._replace(loaded=False))
     is_dict = model.layout.table_kind == DICT
     tables = sum(int(table_units(m, count, 1, is_dict) - (m[TABLE] << UNIT_BITS)) for count in (keys, expires))

@@ -1,7 +1,6 @@
-"""Packed values (listpack, ziplist, intset, zipmap): their heads and entries.
+"""Heads and entries of packed values (listpack, ziplist, intset, zipmap), one string each in the file.
 
-All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.  These functions work on
-any bytes by index; `cluster_core.rdb.walk_packed` compiles them as they stand, for arrays of bytes.
+These functions read any bytes by index; `cluster_core.rdb.walk_packed` compiles them for arrays.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ def signed_integer(data: bytes, at: int, count: int) -> int:
 
 
 def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int, int]:
-    """Return the entry count that a packed value of *total* bytes states in its head, `UNKNOWN` if it does not fit there.
+    """Return the entry count in the head of a packed value of *total* bytes, `UNKNOWN` if it does not fit there.
 
-    A zipmap's entries are pairs.  A count below -1 is a fault: its code, negated, less 1; the two other numbers describe it.
+    A zipmap's entries are pairs. A count below -1 is the fault -1 - count with two numbers.
     """
     if form == F_ZIPMAP:
         if total < 2:
@@ -66,7 +65,7 @@ def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int,
 
 
 def listpack_entry_bytes(data: bytes, at: int, end: int) -> int:
-    """Return the bytes of the listpack entry at *at*, its back length included: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    """Return the size of the listpack entry at *at* with its back length: 0 if cut, `UNKNOWN` if undefined."""
     first = data[at] + 0
     if first < 0x80:
         return 2
@@ -94,7 +93,7 @@ def listpack_entry_bytes(data: bytes, at: int, end: int) -> int:
 
 
 def ziplist_entry_bytes(data: bytes, at: int, end: int) -> int:
-    """Return the bytes of the ziplist entry at *at* with the length of the one before it: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    """Return the size of the ziplist entry at *at* with the previous length: 0 if cut, `UNKNOWN` if undefined."""
     head = 1 if data[at] < 254 else 5
     at += head
     if at >= end:
@@ -124,7 +123,7 @@ def ziplist_entry_bytes(data: bytes, at: int, end: int) -> int:
 
 
 def zipmap_entry_bytes(data: bytes, at: int, end: int, side: int) -> int:
-    """Return the bytes of the zipmap key (*side* 0) or value (1, with its free bytes) at *at*: 0 if more are needed, `UNKNOWN` if undefined."""
+    """Return the size of the zipmap key (*side* 0) or value (1, with free bytes) at *at*: 0 if cut, `UNKNOWN` if undefined."""
     first = data[at] + 0
     if first < 254:
         if side == 0:
@@ -148,10 +147,7 @@ def entry_bytes(data: bytes, at: int, end: int, form: int, side: int) -> int:
 
 
 def entry_value(data: bytes, at: int, form: int, side: int) -> tuple[bool, int, int, int]:
-    """Return whether the entry at *at* is an integer, the integer, where its bytes begin otherwise, and how many they are.
-
-    Its `entry_bytes` are known to lie in *data*.
-    """
+    """Return whether the whole entry at *at* is an integer, the integer, or else the position and length of its bytes."""
     first = data[at] + 0
     if form == F_LISTPACK:
         if first < 0x80:

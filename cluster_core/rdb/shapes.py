@@ -1,10 +1,9 @@
-"""Values measured under other conditions: other servers, other limits of packed values.
+"""Measure values under other conditions: other servers, other limits of packed values.
 
-A skim passes over strings; here every value is walked element by element, whole in memory, and all models measure it at once.  The walk
-trusts what a skim has proven of a record, and checks each step against the record's end all the same.
+Every value of a skimmed record is walked element by element for all models at once.
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from cluster_core.rdb.value_walk import begin_value, find_element, pass_element
 from cluster_core.rdb.walk_records import embstr_bytes_max, find_value, is_integer
 
 DONE, SCRATCH, UNKNOWN = 0, 1, -1
-"""A value was walked; a packed one needs more room to be expanded; it is none that all models know."""
+"""Results: value measured; larger scratch needed for a packed value; unknown to some model."""
 (
     COUNT,  # of strings, without scores
     LONGEST_STRING,
@@ -43,7 +42,7 @@ DONE, SCRATCH, UNKNOWN = 0, 1, -1
     ENTRY_BEFORE,  # bytes of the last entry of a ziplist
     TEXTS,  # strings that are no numbers
     WIDTH,  # of an intset
-    FIELD,  # length of a field whose value is to come, or -1
+    FIELD,  # length of a field before its value, or -1
     NODES_MET,
     FROM_ZIPLIST,  # whether the file holds ziplists, which a later server converts
 ) = range(10)
@@ -68,7 +67,7 @@ _ziplist_entry_payload, _intset_width = _PLAIN["ziplist_entry_payload"], _PLAIN[
 
 @borrowing()
 def take_string(acc: Any, parts: Any, models: Any, measure: int, length: int, number: int, is_number: bool) -> None:
-    """Add one string of a value: its *length* in characters, and *number* where it is one."""
+    """Add one string of a value: its *length* in characters, and *number* if it is an integer."""
     acc[COUNT] += 1
     acc[LONGEST_STRING] = max(acc[LONGEST_STRING], length)
     if is_number:
@@ -111,7 +110,7 @@ def _take_score(acc: Any, form: int, value: int, size: int) -> None:
 
 @borrowing()
 def _integer_of(data: Any, at: int, size: int) -> int:
-    """Return the integer whose digits are at *at*."""
+    """Parse the integer in digits at *at*."""
     value = np.int64(0)
     first = 1 if data[at] == 45 else 0
     for i in range(first, size):
@@ -121,7 +120,7 @@ def _integer_of(data: Any, at: int, size: int) -> int:
 
 @borrowing()
 def _take_word(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, models: Any, measure: int) -> None:
-    """Add one word of an element; a string is a number where a server would take it for one."""
+    """Add one word of an element; a string counts as a number if a server encodes it so."""
     if form == INTEGER:
         take_string(acc, parts, models, measure, _digits(at), at, True)
     elif form != COMPRESSED and 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, at, size):
@@ -146,10 +145,9 @@ def _digits(value: int) -> int:
 
 @borrowing()
 def packed_memory(m: Any, rule_ziplists: int, acc: Any, zip_bytes: int, pack_bytes: int) -> int:
-    """Return what a packed value of that many bytes of entries takes, as a ziplist or as a listpack.
+    """Return the size of a packed value with that many bytes of entries, as a ziplist or a listpack.
 
-    A ziplist of a file becomes a listpack in an allocation as large as the ziplist, which is shrunk (`lpShrinkToFit`); glibc keeps what is
-    too little for a chunk of its own (``MINSIZE``).
+    A loaded ziplist becomes a listpack in a shrunk allocation (`lpShrinkToFit`); glibc keeps remainders below ``MINSIZE``.
     """
     if rule_ziplists:
         return sizes.packed_size(m, zip_bytes + _ZIPLIST_HEAD)
@@ -174,16 +172,16 @@ def packed_memory(m: Any, rule_ziplists: int, acc: Any, zip_bytes: int, pack_byt
     EMBSTR_RULE,
     RULES,
 ) = range(11)
-"""Limits up to which a server packs values, bytes of a list that is one listpack (0: never), whether packed values are ziplists, when strings are embedded."""
+"""Limits of packed values, of lists in one listpack (0: never), use of ziplists, rule of embedded strings."""
 
 (IS_KNOWN, ELEMENTS, LONGEST, PACKED, TABLE, SHAPES) = range(6)
-"""Of a value: whether all models know it (2: a set of integers); elements, the longest one; what the key takes packed and as a table by the first
-model."""
+"""Columns of a value: known to all models (2: a set of integers), elements, longest element, size packed, size as a
+table by the first model."""
 
 
 @borrowing()
 def _whole_number(bits: int) -> tuple[bool, int]:
-    """Return whether the double of these *bits* is a whole number that a listpack holds as one (`double2ll`), and that number."""
+    """Return whether the double of *bits* is a whole number that a listpack stores as integer (`double2ll`), and the integer."""
     exponent = ((bits >> 52) & 0x7FF) - 1023
     if bits == 0:
         return True, np.int64(0)
@@ -198,7 +196,7 @@ def _whole_number(bits: int) -> tuple[bool, int]:
 
 @borrowing()
 def _end_node(acc: Any, parts: Any, conditions: Any, pack_bytes: int, zip_bytes: int) -> None:
-    """Add the packed node of a list whose entries end here; they began after that many bytes of others."""
+    """Add the packed node of a list that ends here."""
     _, models, rules = conditions
     acc[NODES_MET] += 1
     for k in range(len(models)):
@@ -210,7 +208,7 @@ def _end_node(acc: Any, parts: Any, conditions: Any, pack_bytes: int, zip_bytes:
 
 @borrowing()
 def _take_plain_node(acc: Any, parts: Any, conditions: Any, size: int) -> None:
-    """Add a node of a list that is one element of *size* bytes."""
+    """Add a list node of one element of *size* bytes."""
     _, models, rules = conditions
     acc[COUNT] += 1
     acc[NODES_MET] += 2
@@ -228,7 +226,7 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
     g = conditions[0]
     is_list = measure == grammar.M_LIST
     is_packed = st[state.PHASE] == state.P_NODES
-    node = np.int64(-1)  # nodes that are left behind the one at hand
+    node = np.int64(-1)  # nodes completed before the current one
     pack_bytes = zip_bytes = np.int64(0)
     while True:
         rc = find_element(data, st, g, scratch)
@@ -267,9 +265,9 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
 
 @borrowing()
 def _encoding(rule: Any, measure: int, acc: Any, elements: int, packed_now: bool) -> int:
-    """Return the encoding of a collection under the limits *rule*: listpack (or ziplist), intset, or that of a table.
+    """Return the encoding of a collection under the limits *rule*: listpack (or ziplist), intset, or table.
 
-    What is *packed_now*, the limits being wider than *rule*, stays so where the server can.
+    A *packed_now* value stays packed if the server can.
     """
     if measure == grammar.M_SET:
         if acc[TEXTS] == 0 and (elements <= rule[SET_INTEGERS] or packed_now):
@@ -297,7 +295,7 @@ def _packed_bytes(m: Any, rule: Any, acc: Any, elements: int, encoding: int) -> 
 
 @borrowing()
 def _collection(measure: int, name: Any, sums: Any, conditions: Any, memory: Any, shape: Any) -> None:
-    """Write what a collection takes under each model, and packed and as a table under the first."""
+    """Write a collection's size under each model, and packed and as a table under the first."""
     key_length, expires, packed_now = name
     acc, parts = sums
     _, models, rules = conditions
@@ -331,7 +329,7 @@ def _collection(measure: int, name: Any, sums: Any, conditions: Any, memory: Any
 
 @borrowing()
 def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: Any) -> None:
-    """Write what a list takes under each model."""
+    """Write a list's size under each model."""
     acc, parts = sums
     _, models, rules = conditions
     for k in range(len(models)):
@@ -344,7 +342,7 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
 
 @borrowing()
 def _string(data: Any, at: int, end: int, name: Any, conditions: Any, memory: Any) -> int:
-    """Write what a string takes under each model; return `DONE` or `UNKNOWN`."""
+    """Write a string's size under each model; return `DONE` or `UNKNOWN`."""
     key_length, expires, encoding = name
     _, models, rules = conditions
     size, body, length, kind = read_string(data, at, end)
@@ -372,10 +370,10 @@ _MEASURES[[grammar.LIST, grammar.SET, grammar.ZSET, grammar.HASH]] = (
 def measure_values(
     first: int, data: Any, records: Any, keys: Any, conditions: Any, work: Any, results: Any
 ) -> tuple[int, int]:
-    """Measure keys from *first* on; return (the key that needs more scratch, or their number; the bytes it needs).
+    """Measure keys from *first* on; return the key that needs more scratch with the bytes, or the number of keys with 0.
 
-    *records*: where each begins and ends in *data*; *keys*: length of the name, expiry, encoding, elements; *conditions*: the grammar, a model
-    and its limits a row each; *work*: scratch, state of the walk, sums; *results*: bytes in memory a model, and `SHAPES`.
+    *records*: bounds in *data*; *keys*: length of the name, expiry, encoding, elements; *conditions*: grammar, models with
+    limits; *work*: scratch, walk state, sums; *results*: bytes in memory per model, and `SHAPES`.
     """
     begins, ends = records
     lengths, expire_at_ms, encodings, elements = keys
@@ -411,7 +409,7 @@ def measure_values(
             and form != grammar.F_ZIPMAP
             and element in (grammar.E_ONE, grammar.E_PAIR, grammar.E_SCORE)
         ):
-            # what is packed stays so, but for sets of texts: no server needs the elements of a table
+            # packed values stay packed, except sets of strings
             is_packed = layout == grammar.L_PACKED
             stays = is_packed and (measure != grammar.M_SET or form == grammar.F_INTSET)
             tables = models[:0] if stays else models
@@ -440,7 +438,7 @@ class Measured(NamedTuple):
 
 
 class ValueMeasure:
-    """Measures values of one file, whose head is *head*, under *conditions*, the dump's own first."""
+    """Measures values of the file with *head* under *conditions*, the dump's own first."""
 
     def __init__(self, head: RdbHead, conditions: Sequence[Condition]) -> None:
         models = np.array([model_array(item.model) for item in conditions])
@@ -451,12 +449,12 @@ class ValueMeasure:
         self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
 
     def unmeasured(self, count: int) -> Measured:
-        """Return the measures of *count* keys whose values are unknown."""
+        """Return the measures of *count* keys with unknown values."""
         models = self._conditions[1]
         return Measured(np.zeros((count, len(models)), np.int64), np.zeros((count, SHAPES), np.int64))
 
     def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
-        """Measure the keys of *batch*, whose records lie in *data*; its first byte is that at *begin* in the file."""
+        """Measure the keys of *batch* by their records in *data*, which starts at offset *begin* of the file."""
         count = len(batch)
         result = self.unmeasured(count)
         starts = batch.offset - begin

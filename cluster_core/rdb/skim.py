@@ -1,12 +1,10 @@
-"""Every key of an RDB file as batches of columns, without IO: the caller feeds bytes, the skimmer returns batches.
+"""Skim an RDB file into batches of key columns, without IO (`cluster_core.rdb.walk` does the work).
 
-The work is done by `cluster_core.rdb.walk`.
-
-    skimmer = RdbSkimmer("dump.rdb")
-    while not skimmer.done:
-        skimmer.filled(file.readinto(skimmer.room()))
-        for batch in skimmer.batches():
-            ...
+skimmer = RdbSkimmer("dump.rdb")
+while not skimmer.done:
+    skimmer.filled(file.readinto(skimmer.room()))
+    for batch in skimmer.batches():
+        ...
 """
 
 from __future__ import annotations
@@ -32,18 +30,17 @@ from cluster_core.rdb.strings import string_at
 from cluster_core.rdb.walk import skim
 
 KEY_DATA_BYTES = 8 << 20
-"""Key names of one batch; a batch ends early when they are full."""
+"""Bytes of key names per batch; a full buffer ends the batch."""
 
 
 class RdbSkimmer:
-    """Skims one RDB file, or the range [*start*, *end*) of one, which must begin and end between two records.
+    """Skims one RDB file, or the range [*start*, *end*) between two records of it.
 
-    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*, with the database at hand.
-    *batch_keys* is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
-    file compared.  With *memory* every key's size in the server's memory is estimated (`cluster_core.memory`).
+    *source* names the file in errors. A range that does not start at 0 needs the file's *head* with the current database.
+    *batch_keys* is the number of rows of a full batch. *check_crc* computes the CRC64 of all bytes, and checks that of a
+    whole file. *memory* estimates every key's size in the server's memory (`cluster_core.memory`).
 
-    `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
-    only counts as `trailing_bytes`.
+    `done`: the last record (or the range's last byte) is decoded; later bytes only count as `trailing_bytes`.
     """
 
     def __init__(
@@ -90,7 +87,7 @@ class RdbSkimmer:
         if head is not None:
             self._apply_head(head)
 
-    # What the file says about itself.
+    # Metadata of the file.
 
     @property
     def head(self) -> RdbHead:
@@ -116,7 +113,7 @@ class RdbSkimmer:
 
     @property
     def position(self) -> int:
-        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        """Return the file offset up to which bytes are decoded and in the CRC."""
         return int(self._state[at.BASE] + self._state[at.POS]) - (0 if self.stored_crc is None else 8)
 
     @property
@@ -126,7 +123,7 @@ class RdbSkimmer:
 
     @property
     def crc_ok(self) -> bool | None:
-        """Whether the stored CRC64 is right; None if there is none, or it was not, or not yet, checked."""
+        """Return whether the stored CRC64 is right; None if absent or not checked yet."""
         if not self.done or not self._check_crc or self._start or not self.stored_crc:
             return None
         return self.stored_crc == self.crc
@@ -140,26 +137,23 @@ class RdbSkimmer:
         return self._window.room()
 
     def filled(self, count: int) -> None:
-        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        """Report *count* bytes written to `room`; 0 is the end of the input."""
         self._window.filled(count)
         if self.done:
             self._count_trailing()
 
     def skippable(self) -> int:
-        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed.
-
-        The last byte of a string is never among them: it must be seen to be there.
-        """
+        """Return how many bytes may be skipped instead of read, never a string's last byte; 0 if the CRC is computed."""
         return 0 if self._check_crc or self._state[at.LZF_RAW] > 0 else self._window.skippable(1)
 
     def skipped(self, count: int) -> None:
-        """Say that *count* bytes were passed over."""
+        """Report *count* skipped bytes."""
         self._window.skipped(count, self.skippable())
 
     def feed(self, read_at: Callable[[int, int], bytes | memoryview], most: int | None = None) -> int:
-        """Pass over what need not be read, read the next piece, of *most* bytes, and return its size.
+        """Skip unneeded bytes, read the next piece of at most *most* bytes, and return its size.
 
-        *read_at* returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end.
+        *read_at* returns the given number of bytes from an offset of the file, fewer at its end.
         """
         self.skipped(self.skippable())
         room = self.room()
@@ -171,10 +165,9 @@ class RdbSkimmer:
     # Output.
 
     def batches(self, *, at_once: bool = False) -> Iterator[KeyBatch]:
-        """Decode what was fed; yield each batch that is full, and the last one, *at_once* all keys whose records are there.
+        """Decode the fed bytes; yield full batches and the last one, or (*at_once*) all keys with complete records.
 
-        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
-        were yielded.
+        Raises DecodeError (TruncatedError, SplitError) with the file offset, after yielding the keys before it.
         """
         while not self.done and self._error is None:
             try:
@@ -336,7 +329,7 @@ class RdbSkimmer:
         self._crc_at = pos
 
     def _take_batch(self) -> KeyBatch:
-        """Return the rows so far as a batch, after which a new one begins, with the name of a key whose value is still to come."""
+        """Return the rows as a batch and start a new one with the name of the current key."""
         assert self._batch is not None
         rows = int(self._state[at.ROW])
         columns: dict[str, Any] = {name: getattr(self._batch, name)[:rows] for name in ROW_COLUMNS}
@@ -361,17 +354,14 @@ class RecordBounds(NamedTuple):
 
 
 class RecordSkimmer(RdbSkimmer):
-    """A skim that also says where each record begins and ends that is no key."""
+    """A skim that also yields the bounds of records other than keys."""
 
     def _set_up(self, head: RdbHead | None) -> None:
         super()._set_up(head)
         self._state[at.BY_RECORD] = 1
 
     def parts(self) -> Iterator[KeyBatch | RecordBounds]:
-        """Decode what was fed; yield batches of keys, and the bounds of other records, in the order of the file.
-
-        Raises DecodeError with the offset in the file, after the keys before it were yielded.
-        """
+        """Decode the fed bytes; yield batches of keys and bounds of other records, in file order; errors as in `batches`."""
         error: DecodeError | None = None
         while not self.done and error is None:
             try:

@@ -1,4 +1,4 @@
-"""What a skim works with: its state array, the columns of the grammar, the batch that it fills, declared counts."""
+"""Data of a skim: state array, grammar columns, current batch, declared counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
 # Places in the state array.
 (
     PHASE,
-    POS,  # where the next atom begins, in the window
+    POS,  # start of the next atom, in the window
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes that the next atom needs, a lower bound
@@ -41,7 +41,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     ROW,  # rows in the batch
     KEY_POS,  # bytes in the batch's key buffer
     DB,
-    REC,  # offset in the file of the record at hand
+    REC,  # file offset of the current record
     EXPIRE,
     IDLE,
     FREQ,
@@ -82,26 +82,26 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     LISTPACK_LISTS,
     EMBSTR_RULE,
     FUNCTIONS,
-    # What the memory model has met of the value at hand.
+    # Sums of the memory model for the current value.
     SIZE_KNOWN,
     SIZE_BYTES,
-    SIZE_UNITS,  # what chance is in, see `cluster_core.memory.structures`
+    SIZE_UNITS,  # expected units, see `cluster_core.memory.structures`
     TEXT,  # bytes of the string that was passed last
     TEXT_LZF,  # its compressed bytes, or -1
     FIELD,
     FIELD_VALUE,
     FIELD_EXPIRES,
     MARKS,  # of the elements, see `memory_sizes.whole_size`
-    LIST_COMPRESSED,  # bytes of a list whose compressed nodes are so in memory
-    LIST_ENDS,  # what is known of its ends: see `_list_node`
+    LIST_COMPRESSED,  # bytes of a list with nodes compressed in memory
+    LIST_ENDS,  # state of its ends: see `_list_node`
     STREAM_NODE,  # bytes of the listpack that came last
     TREE_IDS,
     TREE_NODES,
     TREE_BYTES,
     TREE_HIGH,  # the last id
     TREE_LOW,
-    META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
-    BY_RECORD,  # whether to answer RECORD behind each record that is no key
+    META_AT,  # file offset of the record with skipped metadata, plus 1; 0 for none
+    BY_RECORD,  # whether to answer RECORD after each record other than a key
     OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset
     OTHER_BEGIN,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
@@ -129,8 +129,8 @@ Numbers = NDArray[np.int64]
 
 
 class Tables(NamedTuple):
-    """*grammar* of the file (`grammar_array`), the memory *model* (`memory_sizes.model_array`), the fields of each hash template of
-    the file by its number, -1 where there is none.
+    """*grammar* of the file (`grammar_array`), memory *model* (`memory_sizes.model_array`), fields per hash template (-1:
+    none).
     """
 
     grammar: Numbers
@@ -139,7 +139,7 @@ class Tables(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The columns of `KeyBatch` while they are filled; *key_offsets* has one place more than the others, *key_data* as many as it needs."""
+    """Columns of `KeyBatch` under construction; *key_offsets* has one entry more, *key_data* is bytes."""
 
     db: NDArray[np.int32]
     slot: NDArray[np.uint16]
@@ -180,7 +180,7 @@ def new_batch(rows: int, key_bytes: int) -> Batch:
 
 @cache
 def grammar_array(dialect: str, version: int, model: MemoryModel | None) -> Numbers:
-    """Return the grammar of a file as numbers; `MEASURE` is `M_UNKNOWN` for types whose memory *model* does not know."""
+    """Return the grammar of a file as numbers; `MEASURE` is `M_UNKNOWN` for types outside the memory *model*."""
     grammar = grammar_of(dialect, version)
     array = np.zeros((256, COLUMNS), dtype=np.int64)
     array[:, BEGINS] = grammar.begins

@@ -1,8 +1,7 @@
-"""Where a dump may be cut into ranges: between two keys, found by a walk from an arbitrary byte.
+"""Split a dump into ranges between keys, found by walks from arbitrary bytes.
 
-A walk that has passed many keys is very likely aligned with records, but bytes that a user stored can imitate keys.  A reader of a
-range must therefore end exactly where the next range begins (`SplitError` otherwise: read the file whole).  A range that ends there
-proves the start of the next one, so all ranges together hold each key once.
+A walk over many keys is very likely aligned, but user data can imitate keys. The reader of a range must therefore end
+exactly at the start of the next one (else `SplitError`: read the file whole), which proves that start.
 """
 
 from __future__ import annotations
@@ -25,24 +24,23 @@ SEARCH_BYTES_MAX = 64 << 20
 RANGE_BYTES_MIN = 1 << 16
 
 SYNC_KEYS = 64
-"""Keys after which a walk from an arbitrary byte counts as aligned with records; wrong starts usually fail early."""
+"""Keys after which a walk from an arbitrary byte counts as aligned."""
 SYNC_BYTES_MAX = 64 << 20
-"""Bytes that such a walk may pass over, and those that it may read: what seems to be a length mostly is none."""
+"""Maximum bytes that such a walk may skip, and may read."""
 SYNC_READ_BYTES_MAX = 4 << 20
 SYNC_PIECE_BYTES = 1 << 12
 SYNC_WINDOW_BYTES = 1 << 14
 SYNC_STEP_BYTES = 1 << 18
 SYNC_TRIALS_MAX = 4096
 SYNC_WINDOW_TRIALS_MAX = 256
-"""Walks for one cut, and for one of its windows, which lie farther and farther apart: one large value does not take them all."""
+"""Maximum walks per cut, and per window of it, at growing distances."""
 _BEGINNINGS_OF_KEYS = frozenset((B_TYPE, B_ATTRIBUTE, B_KEY_META))
 
 
 def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
-    """Return ascending offsets that cut a file of *size* bytes into up to *count* ranges of about the same length.
+    """Return ascending offsets that may cut a file of *size* bytes into up to *count* ranges of similar length.
 
-    None is proved: the proof is that the range before it ends exactly there.  Fewer are returned where no walk finds keys.  Raises
-    DecodeError if the file's first bytes are no RDB.
+    Reading the ranges proves them. Raises DecodeError if the file is no RDB.
     """
     if count < 2 or size < count * RANGE_BYTES_MIN:
         return []
@@ -58,7 +56,7 @@ def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
 
 
 def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int | None:
-    """Return where some key's record seems to begin, not before *start*; None if nothing in [*start*, *stop*) leads to one."""
+    """Return the likely start of a record in [*start*, *stop*); None for none."""
     begins = np.isin(np.array(head.grammar.begins), list(_BEGINNINGS_OF_KEYS))
     trials = read = 0
     window, step = start, SYNC_STEP_BYTES
@@ -77,7 +75,7 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
 
 
 class _Near:
-    """Reads a file; what lies in the first `SYNC_STEP_BYTES` from *start* is read once, since the file may be far away."""
+    """Reads a file; the first `SYNC_STEP_BYTES` from *start* are read once, as storage may be slow."""
 
     def __init__(self, read_at: ReadAt, start: int) -> None:
         self._read_at = read_at

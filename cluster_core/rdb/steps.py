@@ -1,10 +1,9 @@
-"""Parts of a file that are sequences of lengths, strings and raw bytes, as a table of steps: streams behind their nodes, arrays,
-values of modules, and records that are not keys.
+"""Sequences of lengths, strings and raw bytes as a table of steps: stream tails, arrays, module values, other records.
 
-`take_steps` runs the step whose row is `STEP` until the sequence ends or the window does.  A sequence is written with `_step` and `_each`.
+`take_steps` runs step `STEP` until the sequence or the window ends; `_step` and `_each` write sequences.
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from cluster_core.rdb.walk_packed import add_to_tree, end_tree
     STRING,
     BYTES,  # pass *argument* bytes
     FLAG,  # a length: the body follows unless it is 0; at most *argument*
-    EACH,  # the body, as often as *place* says
+    EACH,  # the body, repeated as counted at *place*
     IDS,  # the same, each time behind *argument* bytes that begin with the id of an entry
     MODULE_FIELDS,  # fields of a module, up to the end mark
     ARRAY_ELEMENT,  # index, kind and value
@@ -43,7 +42,7 @@ END_OF_VALUE, END_OF_RECORD = -1, -2
 
 _Rows = list[tuple[int, int, int, int, int]]
 _Step = Callable[[_Rows, int], int]
-"""Adds its rows, behind which the given row follows; returns its first row."""
+"""Adds its rows before the given row; returns its first row."""
 
 
 def _lay(rows: _Rows, steps: Sequence[_Step], following: int) -> int:
@@ -125,7 +124,7 @@ _STEPS = np.array(_rows, np.int64)
 
 @borrowing()
 def begin_steps(st: Any, row: int) -> int:
-    """Go on with the sequence that begins with *row*."""
+    """Continue with the sequence that starts at *row*."""
     st[state.PHASE] = state.P_STEPS
     st[state.STEP] = row
     return state.GO
@@ -197,7 +196,7 @@ def take_steps(data: Any, st: Any, m: Any) -> int:
 
 @borrowing()
 def _take_length(st: Any, action: int, argument: int, place: int, value: int, at: int) -> int:
-    """Check and keep the length *value*, which was at *at*."""
+    """Check and store the length *value* read at *at*."""
     if action == CLASSES:
         if value < 0 or value > grammar.KEY_META_CLASSES_MAX:
             return note_fault(st, faults.KEY_META, at, value, 0)
@@ -218,7 +217,7 @@ def _take_length(st: Any, action: int, argument: int, place: int, value: int, at
 
 @borrowing()
 def _pass_field(data: Any, st: Any, at: int) -> tuple[int, bool]:
-    """Pass over one field of a module; return whether it was the end mark."""
+    """Skip one field of a module; return whether it was the end mark."""
     rc, pos, opcode, _ = read_lengths(data, st, at, 1)
     if rc != state.GO:
         return rc, False

@@ -1,10 +1,10 @@
 """Lengths and strings of an RDB file, integers and LZF included (`rdbLoadLen`, `rdbGenericLoadStringObject`, `lzf_d.c`).
 
-A control byte below 32 announces that many literal bytes plus one; any other is a reference: its top three bits
-(and, if all are set, one more byte) give a length, the rest with the next byte a distance back.
+A control byte below 32 precedes that many literal bytes plus one; any other is a reference: its top three bits (and, if
+all are set, one more byte) give a length, the rest with the next byte a distance back.
 
-`length_at` and `string_at` raise IndexError for a buffer that ends too early, ValueError for bytes that stand for nothing. The other
-functions work on any bytes by index; `cluster_core.rdb.atoms` compiles them for arrays of bytes.
+`length_at` and `string_at` raise IndexError for truncated, ValueError for invalid bytes. The other functions read any
+bytes by index; `cluster_core.rdb.atoms` compiles them for arrays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def copy_run(out: bytearray, put: int, data: bytes, at: int, run: int) -> None:
 
 
 def repeat_run(out: bytearray, put: int, back: int, run: int) -> None:
-    """Write *run* bytes from *put* on, each the one as far before it as *back* is before *put*."""
+    """Write *run* bytes from *put* on, each copied from *back* bytes before."""
     piece = out[back : min(put, back + run)]
     out[put : put + run] = piece if len(piece) == run else (piece * (run // len(piece) + 1))[:run]
 
@@ -93,10 +93,7 @@ def read_length(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def read_string(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return (bytes of the prefix, bytes of the body, bytes of the string, form), or faults as `read_length` does.
-
-    An integer's string length is given as 0: it depends on the digits.
-    """
+    """Return (prefix bytes, body bytes, string bytes, form), or faults as in `read_length`; an integer has 0 string bytes."""
     if at >= end:
         return 0, 0, 0, 0
     first = data[at] + 0
@@ -125,7 +122,7 @@ def read_string(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
 
 
 def length_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return (value, position after it) of the length whose prefix is at *at*."""
+    """Return (value, position after it) of the length with its prefix at *at*."""
     size, value = read_length(data, at, len(data))
     if size <= 0:
         raise IndexError if size == 0 else ValueError(f"fault {-size}")

@@ -1,9 +1,9 @@
-"""Numbers and strings as text: decimals, JSON strings, bulk strings of RESP.
+"""Numbers and strings as text: decimals, JSON strings, RESP bulk strings.
 
-Bytes that are not UTF-8, and those that begin like that, are written as ``base64:`` and their Base64: every string comes back as it was.
+Strings that are not UTF-8, or start like this, are ``base64:`` and their Base64, so every string can be restored.
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def put_unsigned(out: Any, at: int, left: int) -> int:
 
 @borrowing()
 def put_double(out: Any, at: int, bits: int) -> int:
-    """Write the double of these 64 *bits* to *out* from *at*, at most 26 bytes, in 15 to 17 digits that read back; return the place after it.
+    """Write the double of 64 *bits* to *out* from *at* (at most 26 bytes, 15 to 17 round-trip digits); return the end.
 
     ``inf``, ``-inf`` and ``nan`` as servers write them; a whole number has no fraction.
     """
@@ -90,7 +90,7 @@ def put_double(out: Any, at: int, bits: int) -> int:
 
 BASE64_MARK: Final = b"base64:"
 JSON_BYTES_MAX = 6
-"""Bytes that one byte of a string takes at most in JSON."""
+"""Maximum bytes of one string byte in JSON."""
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
 _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).copy()
@@ -101,7 +101,7 @@ _PLAIN, _UNICODE, _BEYOND_ASCII = 0, 1, 2
 
 
 def _json_escapes() -> NDArray[np.uint8]:
-    """How a byte stands in a JSON string: as it is, as ``\\u00xx``, as part of UTF-8, or behind a backslash as the letter given."""
+    """Return the JSON form per byte: as is, ``\\u00xx``, part of UTF-8, or a backslash with the given letter."""
     table = np.zeros(256, np.uint8)
     table[:32] = _UNICODE
     table[127] = _UNICODE
@@ -133,7 +133,7 @@ def put(out: Any, at: int, data: Any, begin: int, size: int) -> int:
 
 @borrowing(forceinline=True)
 def _plain_bytes(word: int) -> int:
-    """Return how many of eight bytes, from the first on, stand in a JSON string as they are: not below 32 or above 126, no quote, no backslash."""
+    """Return the number of leading bytes of eight that JSON strings hold as is: 32 to 126, no quote or backslash."""
     quotes = word ^ (_ONES * np.uint64(34))
     slashes = word ^ (_ONES * np.uint64(92))
     deletes = word ^ (_ONES * np.uint64(127))
@@ -143,7 +143,7 @@ def _plain_bytes(word: int) -> int:
     if odd == 0:
         return np.int64(_WORD_BYTES)
     count = np.int64(0)
-    while odd & np.uint64(0x80) == 0:  # subtraction may mark bytes behind the first odd one, never before it
+    while odd & np.uint64(0x80) == 0:  # subtraction may mark bytes after the first odd one, never before
         odd >>= np.uint64(_WORD_BYTES)
         count += 1
     return count
@@ -151,7 +151,7 @@ def _plain_bytes(word: int) -> int:
 
 @borrowing()
 def utf8_bytes(data: Any, at: int, end: int) -> int:
-    """Return the bytes of the character beyond ASCII at *at*, 0 where there is none (RFC 3629)."""
+    """Return the bytes of the non-ASCII character at *at*, 0 for an invalid one (RFC 3629)."""
     first = np.int64(data[at])
     if first < 0xC2 or first > 0xF4 or at + 1 >= end:
         return np.int64(0)
@@ -174,7 +174,7 @@ def utf8_bytes(data: Any, at: int, end: int) -> int:
 def _looks_marked(data: Any, begin: int, size: int) -> bool:
     if size < _MARK.size:
         return False
-    for i in range(_MARK.size):  # noqa: SIM110 - compiled as it stands
+    for i in range(_MARK.size):  # noqa: SIM110 - numba needs the loop
         if data[begin + i] != _MARK[i]:
             return False
     return True
@@ -263,7 +263,7 @@ def put_bulk(out: Any, at: int, data: Any, begin: int, size: int) -> int:
 
 @borrowing()
 def is_json_number(data: Any, begin: int, size: int) -> bool:
-    """Whether *size* bytes of *data* are a number as JSON has it."""
+    """Return whether *size* bytes of *data* are a JSON number."""
     at = begin
     end = begin + size
     if at < end and data[at] == 45:

@@ -1,4 +1,4 @@
-"""Names of the numbers that the writing of values keeps between two buffers, of what its kernel answers, and of the formats."""
+"""Codes of value writing: state between two buffers, answers of kernels, output formats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ JSON, RESP, SIZES = range(3)
 """Formats: a line of JSON a key; commands that make the key; nothing, and compressed strings stay so."""
 
 IN_DATA, IN_SCRATCH, INTEGER, DOUBLE = range(4)
-"""Forms of a word: bytes of the data or of the scratch, or a number, whose value (of a double, the bits) is in the place."""
+"""Forms of a word: bytes in the data or the scratch, or a number in the place itself (for a double, its bits)."""
 
 # Answers.
 GO, DONE, FULL, SCRATCH, RARE, FAULT, REFUSED, PLAIN, TAIL = range(9)
@@ -22,30 +22,30 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_ARRAY, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, 
     PHASE,
     OUT,  # bytes written
     WANT,  # room that the next piece needs
-    BEGUN,  # where in the output the key at hand begins; -1 if that is written already
+    BEGUN,  # output position of the current key; -1 if already flushed
     DB,  # that the commands so far have selected, -1: none
-    KIND,  # value type of the key at hand
-    TYPE,  # what it is: its index in `KEY_TYPES`
-    KEY_AT,  # where its name begins in the batch
+    KIND,  # value type of the current key
+    TYPE,  # its index in `KEY_TYPES`
+    KEY_AT,  # start of its name in the batch
     KEY_BYTES,
     KEY_DB,
     EXPIRE,
-    POS,  # where its next string or node begins
+    POS,  # start of its next string or node
     END,
-    LEFT,  # elements still to come
+    LEFT,  # remaining elements
     DONE_ELEMENTS,
-    NODES,  # of a list, still to come
-    EARLIEST,  # expiry that those of fields are counted from
-    IS_EXPANDED,  # whether the packed value at hand was expanded
+    NODES,  # remaining nodes of a list
+    EARLIEST,  # base of field expiries
+    IS_EXPANDED,  # whether the current packed value was expanded
     PACKED_AT,
     PACKED_END,
     WIDTH,  # of an intset's integers
-    NODE_MS,  # id that those of a stream's node are counted from
+    NODE_MS,  # base id of the current stream node
     NODE_SEQ,
     FIELDS_AT,  # names of fields that the node's entries share
     FIELDS,
     FIELDS_BYTES,  # of these names
-    FIRST_FORM,  # the words of the element at hand: form, place, bytes
+    FIRST_FORM,  # the words of the current element: form, place, bytes
     FIRST_AT,
     FIRST_BYTES,
     SECOND_FORM,
@@ -53,14 +53,14 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_ARRAY, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, 
     SECOND_BYTES,
     WORDS_OF_ONE,
     ONE_EXPIRE,
-    AFTER,  # where the next element begins
-    CHUNK,  # elements still to come of the command at hand
+    AFTER,  # start of the next element
+    CHUNK,  # remaining elements of the current command
     IS_ROOMY,  # whether a command may hold several elements
-    FIELDS_STAY,  # whether the server that is written for has no fields that expire
+    FIELDS_STAY,  # whether the target server lacks field expiry
     NOT_TEXT,  # strings that were written as Base64
-    BEGUN_NOT_TEXT,  # of those, the ones before the key at hand
+    BEGUN_NOT_TEXT,  # of these, the ones before the current key
 ) = range(43)
 STATE_LENGTH = 43
 
 RESERVED_BYTES = 48
-"""The first bytes of the scratch, which hold the id of an entry of a stream as text."""
+"""First bytes of the scratch, reserved for the id of a stream entry as text."""

@@ -1,11 +1,10 @@
-"""The walk over the elements of one value, whole in memory, for whoever needs more of it than its size.
+"""Walk the elements of one value that is whole in memory.
 
-`begin_value` goes to the value of a record; `find_element` finds the next element, and `pass_element` goes behind it.  An element is one or
-two words.  A word is a form, a place, and a number of bytes (`value_state`): integers and doubles are numbers, strings lie in the data or,
-if they are compressed, in the scratch.
+`begin_value` finds the value of a record, `find_element` the next element; `pass_element` skips it. An element has one or
+two words: form, place and bytes (`value_state`). Strings lie in the data or, if compressed, in the scratch.
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -29,9 +28,9 @@ _SPECIAL_SCORES = np.array([float("nan"), float("inf"), float("-inf")]).view(np.
 
 @borrowing()
 def _find_string(data: Any, st: Any, scratch: Any, at: int, free: int, place: int) -> tuple[int, int, int]:
-    """Find the string at *at*, and note it as the word *place*; a compressed one goes to *scratch* from *free* on.
+    """Record the string at *at* as the word *place*, expanded to *scratch* from *free* on if compressed.
 
-    Return the answer, the position after it, the first free place of *scratch*.
+    Return the answer, the position after it, and the first free place of *scratch*.
     """
     size, body, raw, kind = read_string(data, at, st[state.END])
     begin = at + size
@@ -57,9 +56,9 @@ def _find_string(data: Any, st: Any, scratch: Any, at: int, free: int, place: in
 
 @borrowing()
 def find_entry(data: Any, at: int, end: int, form: int, side: int) -> tuple[int, int, int, int]:
-    """Find the entry of a packed value of *form* at *at*, before *end*, its end mark: return its word and the position after it.
+    """Return the word of the packed entry at *at* before the end mark *end*, and the position after it (-1: no entry).
 
-    *side* is 0 for a name and 1 for a value of a zipmap.  The position is -1 where there is no entry.
+    *side* is 0 for a name and 1 for a value of a zipmap.
     """
     none = np.int64(0), at, np.int64(0), np.int64(-1)
     if at >= end or data[at] == 255:
@@ -78,7 +77,7 @@ def find_entry(data: Any, at: int, end: int, form: int, side: int) -> tuple[int,
 
 @borrowing()
 def open_packed(data: Any, at: int, end: int, form: int, st: Any, scratch: Any) -> int:
-    """Go to the first entry of the packed value whose string is at *at*, and set `POS` behind it: `GO`, `SCRATCH` or `FAULT`."""
+    """Find the first entry of the packed value with its string at *at*, and set `POS` after it: `GO`, `SCRATCH` or `FAULT`."""
     size, body, raw, string_form = read_string(data, at, end)
     start = at + size
     if size <= 0 or start + body > end or raw == 0:
@@ -171,7 +170,7 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
 
 @borrowing(forceinline=True)
 def _note_word(st: Any, place: int, form: int, at: int, size: int) -> None:
-    """Note a word of the element at hand; *place* is `FIRST_FORM` or `SECOND_FORM`."""
+    """Record a word of the current element; *place* is `FIRST_FORM` or `SECOND_FORM`."""
     st[place] = form
     st[place + 1] = at
     st[place + 2] = size
@@ -179,7 +178,7 @@ def _note_word(st: Any, place: int, form: int, at: int, size: int) -> None:
 
 @borrowing(forceinline=True)
 def _find_one(data: Any, st: Any, scratch: Any, at: int) -> int:
-    """Find the string at *at*, which is an element: a value, or a node of a list."""
+    """Find the string at *at* as an element: a value, or a node of a list."""
     rc, after, _ = _find_string(data, st, scratch, at, np.int64(state.RESERVED_BYTES), state.FIRST_FORM)
     st[state.AFTER] = after
     return rc
@@ -187,7 +186,7 @@ def _find_one(data: Any, st: Any, scratch: Any, at: int) -> int:
 
 @borrowing()
 def _find_score(data: Any, at: int, end: int, st: Any) -> int:
-    """Find the score in digits whose length is at *at* (`rdbLoadDoubleValue`); return the position after it, -1 where there is none."""
+    """Find the score in digits with its length at *at* (`rdbLoadDoubleValue`); return the position after it, -1 for none."""
     if at >= end:
         return np.int64(-1)
     size = np.int64(data[at])
@@ -202,7 +201,7 @@ def _find_score(data: Any, at: int, end: int, st: Any) -> int:
 
 @borrowing()
 def _find_unpacked(data: Any, st: Any, g: Any, scratch: Any) -> int:
-    """Find the next element of a value that is not packed: `GO`, `DONE` behind the last, or what is in the way."""
+    """Find the next element of a value that is not packed: `GO`, `DONE` at the end, or another answer."""
     if st[state.LEFT] <= 0:
         return np.int64(state.DONE)
     end = st[state.END]
@@ -241,7 +240,7 @@ def _find_unpacked(data: Any, st: Any, g: Any, scratch: Any) -> int:
 
 @borrowing()
 def _find_array_element(data: Any, st: Any, scratch: Any) -> int:
-    """Find the next element of an array, behind its index: `GO`, `DONE` behind the last, or what is in the way."""
+    """Find the next element of an array, after its index: `GO`, `DONE` at the end, or another answer."""
     if st[state.LEFT] <= 0:
         return np.int64(state.DONE)
     end = st[state.END]
@@ -266,7 +265,7 @@ def _find_array_element(data: Any, st: Any, scratch: Any) -> int:
 
 @borrowing()
 def _open_node(data: Any, st: Any, g: Any, scratch: Any) -> int:
-    """Go into the next packed value: `GO`; a node that is one element is found: `PLAIN`; `DONE` behind the last node."""
+    """Enter the next packed value: `GO`; `PLAIN` for a node of one element; `DONE` after the last node."""
     if st[state.NODES] <= 0:
         return np.int64(state.DONE)
     kind = st[state.KIND]
@@ -291,7 +290,7 @@ def _open_node(data: Any, st: Any, g: Any, scratch: Any) -> int:
 
 @borrowing()
 def _find_packed(source: Any, st: Any, g: Any) -> int:
-    """Find the next element of the packed value at hand: `GO`, `DONE` behind the last, or `FAULT`."""
+    """Find the next element of the current packed value: `GO`, `DONE` at the end, or `FAULT`."""
     at = st[state.PACKED_AT]
     stop = st[state.PACKED_END]
     if at >= stop:
@@ -326,7 +325,7 @@ def _find_packed(source: Any, st: Any, g: Any) -> int:
 
 @borrowing(forceinline=True)
 def find_element(data: Any, st: Any, g: Any, scratch: Any) -> int:
-    """Find the next element of the key at hand, and go on to `P_END` behind the last: `GO`, or what is in the way; `PLAIN` is `GO` for a node."""
+    """Find the next element of the current key, `P_END` after the last: `GO` or another answer; `PLAIN` becomes `GO`."""
     while True:
         phase = st[state.PHASE]
         if phase == state.P_STRING:

@@ -1,6 +1,6 @@
-"""Chosen keys of a dump in one of the formats: what stands before the value, its elements or entries, what stands after it."""
+"""Write chosen keys of a dump in an output format: prefix, elements or entries, and suffix of each value."""
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
 
 Numbers = NDArray[np.int64]
 FRAME_BYTES_MAX = 512
-"""What stands around the words of an element, and around a value, without the key."""
+"""Maximum bytes around the words of an element, and around a value, without the key."""
 CHUNK_ELEMENTS = 128
-"""Elements of one command."""
+"""Elements per command."""
 
 
 class Keys(NamedTuple):
-    """The columns of `KeyBatch` that are written, and where each record lies."""
+    """Columns of `KeyBatch` to write, and the position of each record."""
 
     db: NDArray[np.int32]
     expire_at_ms: Numbers
@@ -100,7 +100,7 @@ def _put_bulk_number(out: Any, at: int, form: int, value: int) -> int:
     end = put_double(out, begin, value) if form == DOUBLE else put_integer(out, begin, value)
     out[at] = 36
     at = put_line_end(out, put_integer(out, at + 1, end - begin))
-    for i in range(begin, end):  # one byte down where the length has one digit
+    for i in range(begin, end):  # shift by one byte if the length has one digit
         out[at + i - begin] = out[i]
     return put_line_end(out, at + end - begin)
 
@@ -136,7 +136,7 @@ def _put_key(out: Any, at: int, st: Any, names: Any) -> int:
 
 @borrowing(forceinline=True)
 def _has_room(st: Any, out: Any, word_bytes: int) -> bool:
-    """Whether the key's name and *word_bytes* of words fit into the rest of *out*; else `WANT` is what they need."""
+    """Return whether the key's name and *word_bytes* of words fit into *out*; else set `WANT`."""
     need = FRAME_BYTES_MAX + JSON_BYTES_MAX * st[state.KEY_BYTES]
     need += word_bytes if st[state.FORMAT] == state.RESP else JSON_BYTES_MAX * word_bytes
     st[state.WANT] = need
@@ -145,7 +145,7 @@ def _has_room(st: Any, out: Any, word_bytes: int) -> bool:
 
 @borrowing()
 def _begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
-    """Write what stands before the value of the key at hand, with its idle time and frequency."""
+    """Write the prefix of the current key's value, with its idle time and frequency."""
     at = st[state.OUT]
     style = st[state.FORMAT]
     if style == state.JSON:
@@ -177,7 +177,7 @@ def _begin_key(st: Any, out: Any, names: Any, idle: int, freq: int) -> None:
 
 @borrowing(forceinline=True)
 def _end_key(st: Any, out: Any, names: Any) -> None:
-    """Write what stands after the value."""
+    """Write the suffix of the value."""
     at = st[state.OUT]
     style = st[state.FORMAT]
     if style == state.JSON:
@@ -195,7 +195,7 @@ def _end_key(st: Any, out: Any, names: Any) -> None:
 
 @borrowing()
 def _put_command(st: Any, out: Any, at: int, names: Any) -> int:
-    """Begin a command that holds the words of the next elements."""
+    """Begin a command for the next elements."""
     kind = st[state.TYPE]
     left = np.int64(1)
     if st[state.IS_ROOMY]:
@@ -258,8 +258,8 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
 
 @borrowing(forceinline=True)
 def _put_element(st: Any, out: Any, names: Any, first: Any, second: Any) -> int:
-    """Write the element at hand, whose words are in *first* and *second*: `GO`, or with nothing written `FULL`, `FAULT` if there are
-    too many, `REFUSED` if the server that is written for cannot hold it.
+    """Write the current element with the words *first* and *second*: `GO`, or without output `FULL`, `FAULT` if there are
+    too many, `REFUSED` if the target server does not support it.
     """
     if st[state.LEFT] <= 0:
         return np.int64(state.FAULT)
@@ -283,7 +283,7 @@ _J_ENTRY_ID, _J_ENTRY_FIELDS = _fixed('{"id":"'), _fixed('","fields":[')
 _XADD = _fixed("$4\r\nXADD\r\n")
 _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
-"""What a word takes beyond the bytes of its entry: integers are written out."""
+"""Bytes of a word beyond its entry: integers are written in decimal."""
 _ENTRY_WORDS_MAX = 1 << 28
 _DELETED, _SAME_FIELDS = 1, 2
 """Flags of an entry of a stream."""
@@ -291,7 +291,7 @@ _DELETED, _SAME_FIELDS = 1, 2
 
 @borrowing()
 def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
-    """Read the entry at *at* as an integer: whether it is one, it, the position after it."""
+    """Return whether the entry at *at* is an integer, the integer, and the position after it."""
     total, after = _pass_words(source, at, stop, np.int64(1))
     if total < 0:
         return False, np.int64(0), at
@@ -301,7 +301,7 @@ def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
 
 @borrowing()
 def _pass_words(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
-    """Pass over *count* entries: return (their bytes, position after them), or -1 bytes where one is no entry."""
+    """Skip *count* entries: return (their bytes, position after them), or -1 bytes for an invalid entry."""
     begin = at
     for _ in range(count):
         size = listpack_entry_bytes(source, at, stop) if at < stop else np.int64(0)
@@ -352,7 +352,7 @@ def _put_id(out: Any, at: int, ms: int, seq: int) -> int:
 
 @borrowing()
 def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int, fields: int) -> int:
-    """Write what stands before the fields of an entry; return the place after it."""
+    """Write the prefix of a stream entry's fields; return the position after it."""
     at = st[state.OUT]
     no = np.int64(0)
     if st[state.FORMAT] == state.JSON:
@@ -369,7 +369,7 @@ def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int,
 
 @borrowing()
 def _put_word(st: Any, out: Any, at: int, source: Any, from_: int) -> tuple[int, int]:
-    """Write the entry at *from_*, which was passed before: return the places after it in the output and in the node."""
+    """Write the valid entry at *from_*: return the positions after it in the output and in the node."""
     form, begin, size, after = find_entry(
         source, from_, st[state.PACKED_END], np.int64(grammar.F_LISTPACK), np.int64(0)
     )
@@ -380,7 +380,7 @@ def _put_word(st: Any, out: Any, at: int, source: Any, from_: int) -> tuple[int,
 
 @borrowing()
 def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> int:
-    """Write the entry at hand, unless it is deleted, and go behind it."""
+    """Write the current entry unless it is deleted, and skip it."""
     stop = st[state.PACKED_END]
     is_flag, flags, at = _integer_at(source, st[state.PACKED_AT], stop)
     is_ms, ms, at = _integer_at(source, at, stop)
@@ -433,7 +433,7 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
 
 @borrowing()
 def _write_stream(data: Any, st: Any, out: Any, names: Any, scratch: Any) -> int:
-    """Write the entries of the stream at hand: `TAIL` behind the last, or what is in the way."""
+    """Write the entries of the current stream: `TAIL` after the last, or another answer."""
     while True:
         if st[state.PHASE] == state.P_ENTRIES:
             source = scratch if st[state.IS_EXPANDED] else data
@@ -451,7 +451,7 @@ def _write_stream(data: Any, st: Any, out: Any, names: Any, scratch: Any) -> int
 
 @borrowing()
 def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
-    """Begin a key: find its value, write what stands before it."""
+    """Begin a key: find its value and write its prefix."""
     st[state.BEGUN] = st[state.OUT]
     st[state.BEGUN_NOT_TEXT] = st[state.NOT_TEXT]
     st[state.KEY_AT] = keys.key_offsets[row]
@@ -485,10 +485,11 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
 
 @borrowing()
 def write_values(data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, scratch: Any) -> int:
-    """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE`, or what is in the way.
+    """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE` or another answer.
 
-    `FULL`: *out* has no room; `SCRATCH`: it must have `WANT` bytes; `RARE`: the value is one of a module, or a
-    hash by template; `TAIL`: what stands behind the entries of a stream, from `POS` on, is to be written; `FAULT`: its value cannot be read; `REFUSED`: the server cannot hold it.  The first two go on where they stopped.
+    `FULL`: *out* has no room; `SCRATCH`: it needs `WANT` bytes; `RARE`: a module value or hash by template; `TAIL`: the part
+    of a stream after its entries, at `POS`; `FAULT`: unreadable value; `REFUSED`: unsupported by the server. Calls after the
+    first two resume.
     """
     names = keys.key_data
     while st[state.ROW] < rows.size:

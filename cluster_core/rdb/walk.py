@@ -1,21 +1,15 @@
-"""The RDB skim as one resumable state machine over a window of the file, compiled; values that are not packed lie here, too.
+"""The RDB skim as a compiled, resumable state machine over a window of the file.
 
-How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms*
-(a record's attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as
-each lies whole in the window, and writes a row whenever a value has ended.  The bytes of a string are never
-looked at: they are a number to pass over, `SKIP`, which may reach far beyond the window.  Compressed strings
-are the exception: their control bytes are followed to see that they give the length that they claim (a liar
-would falsify the sizes), but nothing is expanded.
+`skim` decodes *atoms* (a record's attributes, type and key; a length; a string's prefix; the head of a packed value) that
+lie whole in the window, and writes a row after each value. String bytes are skipped (`SKIP`), but the control bytes of
+compressed strings are followed to check their length. An atom cut by the window's end is decoded again in the next
+window, so `st` has all state. Answers are codes (`NEED` bytes, `BATCH` full, an `EVENT` for Python, `FAULT`, ...).
 
-An atom that is cut by the window's end is begun anew with the next window, so all that must survive is in `st`:
-the phase, the record at hand and a few counters.  `skim` answers with a code (`NEED` bytes, `BATCH` full, an
-`EVENT` for Python, `FAULT`, ...) and never raises.
-
-Packed values (listpack, ziplist, intset, zipmap) state their entry count in their first bytes; compressed ones
-have just those bytes expanded.  Where the header says "unknown", the entries are walked.
+Packed values state their entry count in their first bytes, of which compressed ones have only these expanded; entries
+are walked if the head says "unknown".
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -64,7 +58,7 @@ from cluster_core.rdb.walk_records import (
 
 @borrowing()
 def begin_value(st: Any, g: Any) -> None:
-    """Choose the first phase of the value whose type is `TYPE_BYTE`."""
+    """Choose the first phase of the value of type `TYPE_BYTE`."""
     kind = st[state.TYPE_BYTE]
     layout = g[kind, state.LAYOUT]
     st[state.SIZE_KNOWN] = g[kind, state.MEASURE] != grammar.M_UNKNOWN
@@ -94,7 +88,7 @@ def begin_value(st: Any, g: Any) -> None:
 
 @borrowing()
 def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
-    """Read a value's element count and choose how its elements are passed over."""
+    """Read a value's element count and choose how to skip its elements."""
     rc, pos, count, last = read_lengths(data, st, st[state.POS], 1)
     if rc != state.GO:
         return rc
@@ -132,7 +126,7 @@ def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
 
 @borrowing(forceinline=True)
 def _element(st: Any, m: Any, measure: int, element: int, length: int, form: int) -> None:
-    """Add what one string of a value costs, which is no packed one."""
+    """Add the cost of one unpacked string of a value."""
     if length >= LONG_ELEMENT_BYTES:
         st[state.MARKS] |= sizes.HAS_LONG
     if form != INT_STRING:
@@ -152,7 +146,7 @@ def _element(st: Any, m: Any, measure: int, element: int, length: int, form: int
 
 @borrowing()
 def pass_elements(data: Any, st: Any, m: Any, g: Any) -> int:
-    """Pass over the strings of a value that is not packed; `MODE` says what stands before and after each."""
+    """Skip the strings of an unpacked value; `MODE` gives the bytes around each."""
     pos = st[state.POS]
     end = st[state.STOP]
     left = st[state.LEFT]
@@ -226,7 +220,7 @@ def pass_elements(data: Any, st: Any, m: Any, g: Any) -> int:
 
 @borrowing()
 def _list_node(st: Any, m: Any) -> None:
-    """Add what a node of a list costs (`KeyMeter.list_node`); of `LIST_ENDS`, 1: the first is raw, 2: the last, 4: one is not."""
+    """Add the cost of a list node (`KeyMeter.list_node`); `LIST_ENDS` bits: 1 the first is raw, 2 the last, 4 one is not."""
     plain = m[sizes.LIST_NODE] + sizes.packed_size(m, st[state.TEXT])
     is_lzf = st[state.TEXT_LZF] >= 0
     st[state.SIZE_BYTES] += plain
@@ -281,12 +275,12 @@ def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
 
 
 STRING_TYPE = 0
-"""The value type that is decoded with its key, in one go."""
+"""Value type decoded together with its key."""
 
 
 @borrowing()
 def _memory(st: Any, m: Any, g: Any) -> int:
-    """Return the size in memory of the key at hand, or -1 where the layout is not known."""
+    """Return the size in memory of the current key, or -1 for an unknown layout."""
     measure = g[st[state.TYPE_BYTE], state.MEASURE]
     expires = st[state.EXPIRE] >= 0
     if measure == grammar.M_STRING:
@@ -301,7 +295,7 @@ def _memory(st: Any, m: Any, g: Any) -> int:
 
 @borrowing(forceinline=True)
 def _emit(st: Any, m: Any, g: Any, batch: Batch, pos: int, memory: int) -> None:
-    """Write a row for the key at hand, which ends at *pos*."""
+    """Write a row for the current key, which ends at *pos*."""
     row = st[state.ROW]
     batch.db[row] = st[state.DB]
     batch.slot[row] = st[state.SLOT]
@@ -324,7 +318,7 @@ def _emit(st: Any, m: Any, g: Any, batch: Batch, pos: int, memory: int) -> None:
 
 @borrowing()
 def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch) -> int:
-    """Decode records from a record's boundary on, until one needs another phase."""
+    """Decode records from a record's start until one needs another phase."""
     end = st[state.STOP]
     base = st[state.BASE]
     capacity = np.int64(batch.db.size)
@@ -408,10 +402,10 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch) -> int:
 
 @borrowing()
 def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, scratch: Any) -> int:
-    """Decode as much of the window as there is; return an answer of `skim_state`.
+    """Decode the window; return an answer of `skim_state`.
 
-    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *file_tables* and *columns_to_fill* are the fields of `Tables` and `Batch`, as
-    plain tuples: numba looks long at records that come from Python; *scratch* uint8, for packed values that must be expanded.
+    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *file_tables*, *columns_to_fill*: fields of `Tables` and
+    `Batch` as plain tuples, which numba unpacks faster; *scratch* uint8 for expanded packed values.
     """
     tables = Tables(*file_tables)
     batch = Batch(*columns_to_fill)
@@ -451,7 +445,7 @@ def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, scratch: An
 
 @borrowing()
 def _value_phase(data: Any, st: Any, m: Any, g: Any, templates: Any, scratch: Any) -> int:
-    """Go on with the value of the key at hand."""
+    """Continue with the current key's value."""
     phase = st[state.PHASE]
     if phase == state.P_COUNT:
         return begin_elements(data, st, g, templates)

@@ -1,6 +1,6 @@
-"""Packed values and streams in a walk: entries as the head counts them or by walking, and radix trees of ids."""
+"""Walk packed values and streams: entry counts by head or by walking, and radix trees of ids."""
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ def _walk_entries(
 ) -> tuple[int, int, int, int, int]:
     """Count packed entries from *at*: return (position, bytes left, entries, side, ended).
 
-    *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the
-    end mark was reached and was the last byte; -1: an entry has no defined form or runs past the end.  The
-    position may lie beyond *end*.
+    *left* counts the value's bytes from *at*, with the end mark. *ended* 0: more bytes are needed; 1: the end mark was the
+    last byte; -1: an entry is invalid or too long. The position may lie beyond *end*.
     """
     while left > 0:
         if at >= end:
@@ -99,7 +98,7 @@ def resume_entries(data: Any, st: Any) -> int:
 
 @borrowing()
 def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
-    """Count the entries of the packed value whose string prefix is at *at* into `UNITS`; *begin* starts the atom."""
+    """Count the entries of the packed value with its string prefix at *at* into `UNITS`; *begin* starts the atom."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     if size == 0:
@@ -141,7 +140,7 @@ def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: A
 
 @borrowing()
 def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
-    """Walk the entries of a packed value whose head does not count them."""
+    """Walk the entries of a packed value without a count in its head."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     start = at + size
@@ -245,7 +244,7 @@ def add_to_tree(data: Any, at: int, st: Any, m: Any) -> None:
 
 @borrowing()
 def end_tree(st: Any, m: Any) -> int:
-    """Return what the tree costs and begin another one."""
+    """Return the cost of the tree and begin another one."""
     if st[state.TREE_IDS] > 0:
         _tree_close(st, m, np.int64(-1))
     else:

@@ -1,6 +1,6 @@
-"""Records in a walk: attributes and names of keys, and the records that are no keys."""
+"""Walk records: attributes and names of keys, and other records."""
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from cluster_core.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
 embstr_bytes_max = compiled(head, "embstr_bytes_max", forceinline=True)["embstr_bytes_max"]
 IDLE_SECONDS_MAX = 0xFFFFFFFFFF
 ATTRIBUTE_BYTES_MAX = 64
-"""What stands before a key's type takes no more, however often it is repeated."""
+"""Maximum bytes of attributes before a key's type."""
 INTEGER_DIGITS_MAX = 19
 HYLL = 0x48594C4C
-"""How a HyperLogLog begins.
+"""First bytes of a HyperLogLog.
 
-PFADD makes one in place, so it is raw however short, until a server loads it from a file; the file does not say which.  Idle times
-and frequencies are taken for the sign of a server that has loaded its keys.
+PFADD creates a raw string of any length; loading a file may re-encode it. Idle times and frequencies are taken as the
+sign of a server that loaded its keys.
 """
 
 
@@ -75,7 +75,7 @@ def _pass_metadata(data: Any, at: int, end: int) -> int:
 
 @borrowing()
 def find_value(data: Any, at: int, end: int, g: Any) -> tuple[int, int]:
-    """Return (type byte, position of the value) of the record in ``data[at:end]``; `NO_RECORD` where the bytes are no record."""
+    """Return (type byte, position of the value) of the record in ``data[at:end]``; `NO_RECORD` for invalid bytes."""
     while at < end:
         op = np.int64(data[at])
         begins = g[op, state.BEGINS]
@@ -121,7 +121,7 @@ def put_decimal(out: Any, at: int, value: int) -> int:
 
 @borrowing()
 def is_integer(data: Any, at: int, size: int) -> bool:
-    """Whether ``data[at:at + size]`` is a 64-bit integer written as a server writes it (`string2ll`)."""
+    """Return whether ``data[at:at + size]`` is a 64-bit integer in a server's form (`string2ll`)."""
     negative = data[at] == 45
     if negative:
         at += 1
@@ -141,7 +141,7 @@ def is_integer(data: Any, at: int, size: int) -> bool:
 
 @borrowing(forceinline=True)
 def read_attributes(data: Any, st: Any, g: Any, begin: int, end: int) -> tuple[int, int, int, int, int]:
-    """Read expiry, idle time and frequency: return (`GO` or an answer, position of the type, expiry in ms, idle seconds, frequency)."""
+    """Read expiry, idle time and frequency: return (answer, position of the type, expiry in ms, idle seconds, frequency)."""
     pos = begin
     none = np.int64(-1)
     expire = none
@@ -189,7 +189,7 @@ def read_attributes(data: Any, st: Any, g: Any, begin: int, end: int) -> tuple[i
 
 @borrowing(inline="always")
 def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, int]:
-    """Copy the key whose prefix is at *at* to *keys*: return (`GO` or an answer, position after it); the record starts at *begin*."""
+    """Copy the key with its prefix at *at* to *keys*: return (answer, position after it); the record starts at *begin*."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     if size == 0:
@@ -224,9 +224,9 @@ def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, i
 
 @borrowing(inline="always")
 def read_string_value(data: Any, st: Any, begin: int, at: int, expires: bool, is_new: bool) -> tuple[int, int]:
-    """Read the string at *at* that is the value of the key at hand, which becomes `ELEMENTS` and `ENCODING`.
+    """Read the current key's string value at *at* into `ELEMENTS` and `ENCODING`: return (answer, position after it).
 
-    *is_new*: no idle time and no frequency is known.  Return (`GO` or an answer, position after it, perhaps beyond the window).
+    *is_new*: idle time and frequency are unknown. The position may lie beyond the window.
     """
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
@@ -314,7 +314,7 @@ def _aux(data: Any, st: Any, begin: int, at: int) -> int:
 
 @borrowing()
 def _module_aux(data: Any, st: Any, at: int) -> int:
-    """What a module keeps beside the keys: its id, when it is loaded, then opcodes up to the end mark."""
+    """Read module data outside keys: module id, load time, opcodes up to the end mark."""
     rc, pos, when, _ = read_lengths(data, st, at + 1, 2)
     if rc != state.GO:
         return rc

@@ -1,4 +1,4 @@
-"""Writes an RDB file from records of another one or from values of DUMP, piece by piece and without IO.
+"""Write an RDB file from records of another one or from DUMP values, in pieces and without IO.
 
     writer = RdbWriter(Target("REDIS", 10))
     file.write(writer.head({"redis-ver": "7.0.15"}))
@@ -6,7 +6,7 @@
     file.write(writer.raw(bytes_of_another_files_record))
     file.write(writer.end())
 
-Values go through as they are: a server of the target's version, or a newer one of that family, loads the file (`rdbSaveRio`).
+Values are copied: a server of the target's version, or a newer one of that family, loads the file (`rdbSaveRio`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def raw_string_bytes(data: bytes) -> bytes:
 
 
 def string_bytes(data: bytes) -> bytes:
-    """Return a string, as an integer if it is one of up to 32 bits, else uncompressed (`rdbSaveRawString`)."""
+    """Encode a string, as an integer if it is one of up to 32 bits, else uncompressed (`rdbSaveRawString`)."""
     if 0 < len(data) <= INTEGER_DIGITS_MAX:
         number = canonical_integer(data)
         if number is not None:
@@ -102,9 +102,9 @@ _P = TypeVar("_P", bytes, bytearray)
 
 
 class RdbWriter:
-    """One file of *target*, from `head` to `end`; *bytes* were returned so far.
+    """One file of *target*, from `head` to `end`; *bytes* counts the output. Calls out of order raise ProtocolError.
 
-    With *checksum* false the CRC64 at the end is 0, which servers take as unknown.  Calls out of order raise ProtocolError.
+    With *checksum* false the CRC64 at the end is 0, which servers read as unknown.
     """
 
     def __init__(self, target: Target, *, checksum: bool = True) -> None:
@@ -138,7 +138,7 @@ class RdbWriter:
         return self.raw(expiry + value[:1] + string_bytes(key) + value[1:])
 
     def raw(self, data: _P) -> _P:
-        """Return *data* as it is: whole records of a file of the same dialect, of the target's version or an older one."""
+        """Return whole records of a file of the same dialect and at most the target's version, unchanged."""
         if self._db is None:
             raise ProtocolError("a key needs a database")
         return self._add(data)

@@ -1,6 +1,4 @@
-"""Corrections of a replayed view by the observer's own output: gossip flags, UPDATEs, forgotten nodes (R9, R40, R61,
-R77). The functions compare a sent message with the view, update the view and return the differences.
-"""
+"""Correct a replayed view by the observer's own output: gossip flags, UPDATEs, forgotten nodes (R9, R40, R61, R77)."""
 
 from __future__ import annotations
 
@@ -84,8 +82,7 @@ def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
 def follow_update(view: View, update: Update, moved: int = 0) -> tuple[list[Effect], list[Correction]]:
     """Apply an UPDATE of the observer as its view of the owner (R77).
 
-    An UPDATE omits slots that their owner does not claim. *moved*: slots the owner got at about its last header; if the
-    UPDATE omits them, the observer read that header after the move.
+    *moved*: slots the owner got at about its last header; if the UPDATE omits them, the header came after the move.
     """
     owner = view.nodes.get(update.node)
     if owner is None:
@@ -107,9 +104,7 @@ def follow_update(view: View, update: Update, moved: int = 0) -> tuple[list[Effe
 
 
 def follow_state(view: View, unclaimed: int) -> tuple[list[Effect], list[Correction]]:
-    """Apply cluster state FAIL with all slots owned by healthy nodes: the *unclaimed* slots were deleted here too
-    (CLUSTER DELSLOTS; R71, R107).
-    """
+    """Apply cluster state FAIL despite healthy owners: the *unclaimed* slots were deleted here (CLUSTER DELSLOTS; R71, R107)."""
     down = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
     if down or not unclaimed:
         return [], []
@@ -129,10 +124,7 @@ def follow_state(view: View, unclaimed: int) -> tuple[list[Effect], list[Correct
 def follow_poll(
     view: View, poll: NodePoll, now_ms: int, fresh: Container[str] = ()
 ) -> tuple[list[Effect], list[Correction]]:
-    """Set the view to a CLUSTER NODES reply of the observer; the machine handles handshakes.
-
-    Nodes in *fresh* changed recently, so the reply may be older.
-    """
+    """Set the view to a CLUSTER NODES reply, which may be older than changes of *fresh* nodes."""
     effects: list[Effect] = []
     corrections: list[Correction] = []
     polled = {node.node_id: node for node in poll.nodes if not node.flags & HANDSHAKE and node.node_id not in fresh}

@@ -1,12 +1,11 @@
-"""Assign messages, polls and log lines, in order, to the processes they concern.
+"""Assign messages, polls and log lines, in order, to processes.
 
-A process is identified by its listening address, the accepting end of a connection. The opening end has an arbitrary
-port; its process is found by the node id in its messages, which also replies at the listening address, or by the bus
-port in its headers (R3). Ids may change (R82), so evidence is sorted by process. A connection without messages belongs
-to a process only if no other shares the address.
+A process is identified by its listening address, the accepting end of a connection; the opening end by the node id in
+its messages or the bus port in its headers (R3). Ids may change (R82). A connection without messages belongs to a process
+only if no other shares the address.
 
-A clue waits until its process is known, at most `WAIT_NS`, and later ones wait behind it. The result depends on the
-clues alone, not on how a capture is split into files.
+A clue waits up to `WAIT_NS` for its process, and later ones wait behind it. The order of clues alone determines the
+result, not how a capture is split into files.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Clue(NamedTuple):
 
     *kind*: ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst``, ``gap``, ``unread`` (bytes sent at *since_ns* or later
     have not arrived) or ``read`` (they arrived after all). *from_opener*: the sending side. *sender* and *cport*: of a
-    full header. *ref*: message number (-1 for none). *packed*: the message without its bitmap, which has number
-    *bitmap* (-1 for none). *held*: it waited for earlier bytes that never came.
+    full header. *ref*: message number (-1 for none). *packed*: the message without its bitmap number *bitmap* (-1 for
+    none). *held*: it waited for earlier bytes that never came.
     """
 
     ts_ns: int
@@ -63,10 +62,7 @@ class Clue(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """Evidence of a process outside the bus: a ``poll`` or ``log`` line, as raw bytes.
-
-    *node_id* or *address* (either may be missing) identifies the process.
-    """
+    """A ``poll`` or ``log`` line of the process with *node_id* or *address*, as raw bytes."""
 
     ts_ns: int
     kind: Literal["poll", "log"]
@@ -98,8 +94,7 @@ class Delivery(NamedTuple):
 class Passage(NamedTuple):
     """A clue or statement in its final order: *number* counts them, *ts_ns* never decreases.
 
-    *opener* and *acceptor* are processes, None if unknown; *was_open*: the connection was up. A gap lies after
-    *since_ns*, the last message before it.
+    *opener*, *acceptor*: processes, None if unknown; *was_open*: the connection was up. *since_ns*: last message before a gap.
     """
 
     number: int
@@ -135,7 +130,7 @@ class Connection:
 class Dispatcher:
     """Takes clues in capture order; returns passages once their processes are known.
 
-    *homes*: listening addresses from other sources (polls); *statements* are in time order.
+    *homes*: listening addresses from polls; *statements* are in time order.
     """
 
     def __init__(self) -> None:

@@ -35,8 +35,7 @@ class MessageSeen(NamedTuple):
 class LinkSeen(NamedTuple):
     """A connection was ``opened``, ``closed`` or ``refused``; *by_us*: by the observer.
 
-    ``gap``: bytes of its side (*by_us*) or the other are missing from the capture. ``unread``: bytes sent at *since_ns*
-    or later have not arrived, until ``read``.
+    ``gap``: bytes of its side (*by_us*) or the other are missing; ``unread``: bytes sent since *since_ns* have not arrived.
     """
 
     ts_ns: int
@@ -72,10 +71,9 @@ class PolledNode(NamedTuple):
 
 
 class LogSeen(NamedTuple):
-    """A health change, or process start, in the observer's log (R160).
+    """A health change of *subject*, or process start with the server's version, in the observer's log (R160).
 
-    *kind*: ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared`` with the node as *subject*, or ``started``
-    with the server's version.
+    *kind*: ``pfail``, ``fail-decided``, ``fail-learned``, ``fail-cleared`` or ``started``.
     """
 
     ts_ns: int

@@ -1,8 +1,4 @@
-"""Fast path for messages on identified connections: compiled runs that update sums and times only.
-
-Most messages of a capture qualify. A connection is identified until its process changes id or the connection is
-dropped.
-"""
+"""Fast path for messages on identified connections: compiled runs that update sums and times only."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ class KnownLinks:
         self._renames = dispatcher.renames
 
     def pass_on(self, seen: SeenMessages, at: int, take: Callable[[int, Passing], None]) -> int:
-        """Skip messages from index *at* on; return the index of the next one to process.
-
-        *take* gets the skipped messages and the number of the first.
-        """
+        """Skip messages from index *at* on and return the next index; *take* gets skipped messages and the first's number."""
         dispatcher, meter, start = self._dispatcher, self._meter, at
         before_ns = dispatcher.quiet_before_ns
         if self._waits > 0 or not before_ns:
@@ -65,9 +58,7 @@ class KnownLinks:
             self._dispatcher.note_spoken(*spoken)
 
     def _learn(self, seen: SeenMessages, at: int) -> bool:
-        """Return whether the message at *at* can be skipped once its connection is entered; later ones are then checked
-        too.
-        """
+        """Return whether the message at *at* can be skipped, as can later ones, once its connection is entered."""
         is_first = True
         for connection, side, name, sender in seen.said(at, AHEAD_MAX):
             if is_first or not self._table.knows(connection, side):

@@ -77,9 +77,7 @@ class Ledger:
         return rows
 
     def note_verdict(self, peer: Peer | None) -> None:
-        """Handle an upcoming FAIL of *peer*: without address, or forgotten, it was not decided by quorum but by another
-        id at its address (R58).
-        """
+        """Handle a FAIL of *peer* without address, or forgotten: another id at its address caused it, no quorum (R58)."""
         self._is_mismatch = peer is None or bool(peer.flags & NOADDR)
 
     def note_sent(self, message: Message, receiver: str, ts_ns: int, ref: int) -> list[ReplayRow]:
@@ -114,7 +112,7 @@ class Ledger:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether something awaits a timeout."""
+        """Return whether an event awaits a timeout."""
         return bool(self._requests or self._learned)
 
     def settle(self, now_ns: int) -> list[ReplayRow]:

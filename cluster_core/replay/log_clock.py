@@ -1,7 +1,6 @@
 """Compare the clocks of logs and packets by events of one observer in both.
 
-Events are paired by content (kind, subject, epoch), so clock or time zone errors of hours are found; correct clocks
-differ by less than a cron period.
+Events are paired by content (kind, subject, epoch), so errors of hours are found.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ class ClockDifference(NamedTuple):
 
 
 def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDifference | None:
-    """Compare the times of one observer's events; None without a common event.
-
-    Events of equal content are paired in order, if both sources have equally many.
-    """
+    """Compare the times of one observer's events, paired in order if equally many; None without a common event."""
     ours, theirs = _by_content(logged), _by_content(captured)
     ahead = sorted(
         log_ns - bus_ns

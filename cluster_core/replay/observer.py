@@ -1,8 +1,7 @@
-"""Replay of one observer: evidence in, rows of views and events out.
+"""Replay one observer: evidence in, rows of views and events out.
 
-The machine of `cluster_core.gossip` processes received messages; sent messages, polls and logs correct it, and each
-correction is a row. FAIL decisions are taken from their messages. Pings on invisible links (refused connections) are
-assumed by R32 and R34.
+The machine of `cluster_core.gossip` processes received messages; sent messages, polls and logs correct it with a row
+each. FAIL decisions are taken from their messages, pings on invisible links from R32 and R34.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ LOG_HEALTH: Final[dict[EventKind, int]] = {
 class ObserverReplay:
     """Replays one process's evidence in time order; returns rows as they end, `finish` the open ones.
 
-    *address*: listening address; *node_timeout_ms*: configured or estimated; *profile*: inferred if not given;
-    *start_ns*: start of the view. Evidence after lost slots waits for their new owners, by up to `CLAIM_NS`. The result does
-    not depend on how evidence is split into calls; the state can be saved between calls.
+    *address*: listening address; *node_timeout_ms*: configured or estimated; *profile*: inferred if not given. Evidence after
+    lost slots waits up to `CLAIM_NS` for new owners. State can be saved between calls, and calls may be split anywhere.
     """
 
     def __init__(
@@ -250,10 +248,7 @@ class ObserverReplay:
         recorder.rows += recorder.ledger.settle(recorder.now_ns)
 
     def _calm_until_ns(self, view: View, now_ms: int) -> int:
-        """Return until when ticks have no effect unless a link closes or the view changes.
-
-        A later PING or PONG makes nothing due for half the node timeout.
-        """
+        """Return until when ticks have no effect unless a link closes or the view changes."""
         if not view.ok or view.state_stale or view.mf_end_ms:
             return 0
         half_ms = self._timeout_ms // 2
@@ -360,7 +355,7 @@ class ObserverReplay:
         recorder.apply(ev.Restarted(), CauseSeen(Cause.RESTART, ref))
 
     def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:
-        """Handle a new id of the observer: CLUSTER RESET (R82) closed all its links then."""
+        """Handle a new id of the observer: CLUSTER RESET (R82) closed all its links."""
         now_ns = recorder.now_ns
         linked = any(peer.outbound is not None for peer in recorder.view.nodes.values())
         recorder.now_ns = now_ns if linked or not self._alone_ns else self._alone_ns

@@ -1,12 +1,8 @@
 """Infer when the observer processed its input: order, stalls and unlogged commands.
 
-A capture shows when a message reached the host, not when the process read it. A server replies to a PING in the event
-loop pass that reads it. An unanswered PING while the observer sends nothing shows a stall: everything since then is
-read when it sends again. Retransmitted data, or data answered by RST, has not arrived and waits for its
-acknowledgement.
-
-CLUSTER FORGET is not on the bus, but a server reconnects to every known node within 100 ms (R29), so a connection that
-the observer closes and does not reopen belonged to a forgotten node.
+A server replies to a PING in the event loop pass that reads it. An unanswered PING while the observer sends nothing shows
+a stall until it sends again. Retransmitted data, or data answered by RST, waits for its acknowledgement. A connection
+that the observer closes and does not reopen within a tick (R29) belonged to a forgotten node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""State of a replay as bytes, for the next files to continue from.
+"""Save the state of a replay as bytes, to continue with later files.
 
-The bytes are ``SLSR``, a format version (uint8), and a compressed pickle of values, arrays and objects of `cluster_core`;
-others are not loaded, so that a state in a table cannot name code outside of it.
+The bytes are ``SLSR``, a format version (uint8), and a compressed pickle restricted to classes of `cluster_core`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from cluster_core.errors import DecodeError
 STATE_VERSION: Final = 20
 """Format version; other versions are not read, and the replay restarts.  Raise it when a class of a state changes."""
 STATE_SOURCE: Final = "silver/replay_state"
-"""Where states are stored; errors name it."""
+"""Storage of states, for error messages."""
 _HEADER: Final = b"SLSR" + bytes([STATE_VERSION])
 _LEVEL: Final = 1
 _DAMAGE: Final = (
@@ -31,7 +30,7 @@ _OTHERS: Final = {
     ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "record"), ("numpy.rec", "recarray"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
 }  # fmt: skip
-"""What a state may name beside `cluster_core`."""
+"""Names outside `cluster_core` that a state may use."""
 
 
 def _public(kind: type, name: str) -> Any:

@@ -1,7 +1,6 @@
 """Compare an observer's sent messages with its machine: own headers, gossip, UPDATEs, FAILs, extensions.
 
-`CutHeaders` takes truncated messages. A header cut after its sender (R3) lacks role, flags, master and slots, so views
-cannot be replayed; type, sender and epochs remain."""
+`CutHeaders` takes messages truncated after the sender (R3): only type, sender and epochs are known."""
 
 from __future__ import annotations
 
@@ -177,9 +176,7 @@ class SentMessages:
     # -- slot by slot moves ----------------------------------------------------------------------------------------
 
     def _step_own(self, old: Header, new: Header, ref: int) -> None:
-        """Apply slots that changed in the own header without a message: one by one (R124), or at once to or from no
-        owner.
-        """
+        """Apply changed slots of the own header without a message: one by one (R124), or together to or from no owner."""
         view, recorder = self._recorder.view, self._recorder
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
         if holder is None or not holder.slots or old.myslots == new.myslots:  # first slots are added as ranges
@@ -285,8 +282,7 @@ class SentMessages:
     def _doubted_unseen_ns(self) -> int:
         """Return since when a node is PFAIL after an unobserved random PING of a second (R31); 0 if none.
 
-        Captures lack PINGs on links that do not come up, but show that the second had no other. PFAIL follows whole
-        seconds later, in a cron with another random PING.
+        Captures lack PINGs on links that do not come up. PFAIL follows seconds later, in a cron with another random PING.
         """
         timeout_ns = self._recorder.view.node_timeout_ms * 1_000_000
         pings_ns = [*self._pings_ns]
@@ -317,10 +313,7 @@ class SentMessages:
             recorder.now_ns = now_ns
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
-        """Compare PFAIL nodes with gossip, which lists all that the last cron counted (R40).
-
-        A missing node is not PFAIL, unless another became so meanwhile and takes its place.
-        """
+        """Compare PFAIL nodes with gossip, which lists all that the last cron counted, old or new (R40)."""
         recorder = self._recorder
         now_ns, unsure = recorder.now_ns, recorder.log.unsure
         listed = {entry.node for entry in body.entries if entry.flags & PFAIL}

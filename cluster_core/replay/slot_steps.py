@@ -1,9 +1,7 @@
 """Slots moved one by one: changes between two headers, and new owners of lost slots.
 
-CLUSTER SETSLOT NODE moves one slot without a message (R124); the next header shows the sum of all commands. The replay
-spreads them evenly over that time in slot order, as tools do. The new owner is known when it claims the slot: seconds
-later if a tool moves slot by slot, minutes later if it informs one node of all slots first. `NewOwnerFinder` looks
-ahead for it.
+CLUSTER SETSLOT NODE moves one slot without a message (R124). The replay spreads the changes between two headers evenly,
+in slot order. `NewOwnerFinder` looks ahead for the new owner's claim, which follows within seconds or minutes.
 """
 
 from __future__ import annotations
@@ -39,10 +37,7 @@ NewOwners = dict[int, list[tuple[int, str]]]
 
 
 class HeaderOrder:
-    """Detects headers of one node sent after newer ones.
-
-    One header is built for many links, and a slow link may send it after the next one.
-    """
+    """Detects headers of one node sent after newer ones: a slow link delays the header built for many links."""
 
     def __init__(self) -> None:
         self._claims: tuple[object, ...] = ()
@@ -73,9 +68,8 @@ class Loss:
 class NewOwnerFinder:
     """Finds new owners of slots lost in own headers with the cluster state ok, in `new_owners`.
 
-    The new owner claims within `CLAIM_NS`. Consecutive losses form a bulk: an operator may inform this node of all
-    slots first and the new owner minutes later; the first claim then takes all slots without another claim. For slots
-    gained it reports those deleted by their last owner. The newest `GIVEN_MAX` entries are kept.
+    The new owner claims within `CLAIM_NS`. Consecutive losses form a bulk, whose unclaimed slots go to the first claimant.
+    For gained slots it reports those deleted by their last owner. The newest `GIVEN_MAX` entries are kept.
     """
 
     def __init__(self) -> None:
@@ -179,10 +173,7 @@ class NewOwnerFinder:
 
 
 def is_stepwise(old: Header, new: Header, count: int) -> bool:
-    """Return whether *count* slots between two headers can be SETSLOT commands.
-
-    An election or demotion changes the role, an atomic migration the epoch with many slots at once (R127).
-    """
+    """Return whether *count* changed slots can be SETSLOT commands: no new role, no atomic migration (R127)."""
     same_role = old.sender == new.sender and old.replicaof == new.replicaof and not (old.flags ^ new.flags) & ROLES
     return same_role and count > 0 and (old.config_epoch == new.config_epoch or count == 1)
 

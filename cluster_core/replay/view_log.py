@@ -31,7 +31,7 @@ class CauseSeen(NamedTuple):
 
 
 class OpenRow(NamedTuple):
-    """A row that still holds."""
+    """A row without an end."""
 
     values: tuple[int, str, int, int, str, int, int, str]
     from_ns: int
@@ -69,8 +69,7 @@ EVIDENCE: Final = {
 class ViewLog:
     """Compares the view with open rows and returns ended rows.
 
-    A PFAIL derived from time alone is *unsure*: the previous row is kept until the observer shows PFAIL (`confirm`) or
-    withdraws it, which leaves no row.
+    A PFAIL from time alone is *unsure*: the previous row is kept until the observer confirms or withdraws PFAIL.
     """
 
     def __init__(self, observer: str) -> None:

@@ -1,7 +1,6 @@
 """Reader and writer of replies as redis-cli prints them (``1) 1) (integer) 0``).
 
-Item numbers are right-aligned within a list, so the column where a number ends identifies its list. The first bytes
-distinguish RESP2 and RESP3 bytes, ``redis-cli --json`` and numbered text.
+Item numbers are right-aligned within a list: the column of a number's end identifies its list.
 """
 
 from __future__ import annotations
@@ -126,10 +125,7 @@ class _Reader:
 
 
 def read_cli_text(data: bytes, *, source: str = "<bytes>") -> Any:
-    """Parse redis-cli's text into lists, dicts, str, int and None.
-
-    Raises DecodeError with the offset of the faulty line, TruncatedError if the last item has no value.
-    """
+    """Parse redis-cli's text into lists, dicts, str, int and None; DecodeError or TruncatedError with an offset."""
     reader = _Reader(source)
     for line in data.split(b"\n"):
         text = line.rstrip(b"\r").decode("utf-8", "surrogateescape")

@@ -14,9 +14,8 @@ from cluster_core.slots.slot_set import SlotMap, SlotSet
 class Node:
     """One node; fields missing from the source keep their defaults.
 
-    *aux* holds ``shard-id``, ``nodename``, ``tls-port``, ``availability-zone`` and other auxiliary fields, in order.
-    Times are ms since the epoch, 0 if none. *migrating* and *importing* map slots to the other node's id.
-    *endpoint* comes from CLUSTER SHARDS and SLOTS; None is "unknown".
+    *aux* holds ``shard-id``, ``nodename``, ``tls-port`` and other auxiliary fields, in order. Times are ms since the epoch, 0
+    if none. *migrating* and *importing* map slots to the other node's id. *endpoint* None is "unknown" in SHARDS and SLOTS.
     """
 
     id: str
@@ -39,7 +38,7 @@ class Node:
 
     @property
     def is_master(self) -> bool:
-        """Whether the node is a master."""
+        """Return whether the node is a master."""
         return NodeFlags.MASTER in self.flags
 
     @property
@@ -64,10 +63,9 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Topology:
-    """The nodes of one description, in its order.
+    """The nodes of one description, in its order, and the epochs of nodes.conf.
 
-    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``. Only nodes.conf has epochs.
-    *conflicts* is empty unless read with ``strict=False``.
+    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``; *conflicts* is empty unless read with ``strict=False``.
     """
 
     nodes: tuple[Node, ...]

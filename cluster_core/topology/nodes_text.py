@@ -60,8 +60,7 @@ class _Claims:
 def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
     r"""Parse CLUSTER NODES or nodes.conf, overlapping slots included (R128, R129).
 
-    Blank lines are skipped, lines end in ``\n`` or ``\r\n``. Raises DecodeError with the offset of the faulty word,
-    TruncatedError for an incomplete last line.
+    Lines end in ``\n`` or ``\r\n``. DecodeError has the offset of the faulty word, TruncatedError is for a cut last line.
     """
     nodes: list[Node] = []
     seen: dict[str, int] = {}

@@ -1,8 +1,4 @@
-"""Topologies in every form that servers give:
-
-CLUSTER SHARDS, CLUSTER SLOTS, CLUSTER NODES, nodes.conf. A map is a list of alternating names and values in RESP2, a
-dict in RESP3 and JSON; readers accept both.
-"""
+"""Topologies in every form of servers: CLUSTER SHARDS, SLOTS and NODES, nodes.conf, with RESP2 or RESP3 maps."""
 
 from __future__ import annotations
 
@@ -209,10 +205,7 @@ def _kind(value: Reply) -> str:
 
 
 def read_reply(reply: Reply, *, source: str = "<reply>") -> Topology:
-    """Return the topology of a CLUSTER SHARDS or SLOTS reply; an empty reply is a topology without nodes.
-
-    Raises DecodeError (offset 0, the place within the reply in the reason) for anything else.
-    """
+    """Return the topology of a CLUSTER SHARDS or SLOTS reply, without nodes if empty; DecodeError for other replies."""
     return ReplyReader(source).read(reply)
 
 
@@ -224,11 +217,10 @@ _RAW = re.compile(rb"[0-9]{1,5}\r?\n|slots[ \r\n]")
 
 
 def read_topology(data: bytes, *, source: str = "<bytes>", strict: bool = True) -> Topology:
-    """Parse a topology in any form.
+    """Parse a topology: CLUSTER NODES, nodes.conf, or replies to CLUSTER SHARDS and SLOTS.
 
-    Accepts CLUSTER NODES and nodes.conf text, and CLUSTER SHARDS and SLOTS replies as RESP2 or RESP3 bytes, redis-cli's
-    JSON or its numbered text; CLUSTER NODES also as RESP or JSON string. Raises DecodeError for other input, and for
-    slots claimed twice unless *strict* is false: these are listed in `Topology.conflicts`.
+    Replies are RESP2 or RESP3 bytes, redis-cli's JSON or its numbered text. Raises DecodeError, also for slots claimed twice
+    unless *strict* is false: these are listed in `Topology.conflicts`.
     """
     if len(data) > TOPOLOGY_BYTES_MAX:
         reason = f"{len(data)} bytes are more than the {TOPOLOGY_BYTES_MAX} of a description"
