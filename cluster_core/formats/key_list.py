@@ -27,10 +27,7 @@ def is_quoted(line: bytes) -> bool:
 
 
 def unquote(line: bytes, *, source: str = "<line>", offset: int = 0) -> bytes:
-    r"""Return the key of a quoted line: ``\xHH``, ``\n \r \t \b \a``; other escaped bytes stand for themselves.
-
-    Raises DecodeError if *line* is not one quoted key. Source: `sdssplitargs`.
-    """
+    r"""Unquote a key: ``\xHH``, ``\n \r \t \b \a``, else the escaped byte (`sdssplitargs`); DecodeError if not quoted."""
     if not is_quoted(line):
         raise DecodeError("unbalanced quotes in this line", offset=offset, source=source)
     if _BACKSLASH not in line:

@@ -1,13 +1,12 @@
 """Landing: a folder of recorded files with a log of gaps.
 
-``slotscope record`` writes it and followers read it::
+``slotscope record`` writes it, as do log shippers and scheduled Prometheus queries; followers read it::
 
     LANDING/<cluster>/<point>/bus/20261122T233600.000000Z_20261122T233700.004711Z.pcap.gz
     LANDING/<cluster>/<point>/logs/10.0.0.1_7000-20261122T233601.200000Z_20261122T233700.101010Z.log.gz
+    LANDING/<cluster>/<point>/logs/1764338460-3f2a.log.gz (time of the upload)
+    LANDING/<cluster>/<point>/metrics/1764338460.json.gz
     LANDING/<cluster>/<point>/gaps.jsonl
-
-Log shippers and scheduled Prometheus queries write it, too: ``LANDING/<cluster>/<point>/logs/1764338460-3f2a.log.gz`` and
-``LANDING/<cluster>/<point>/metrics/1764338460.json.gz``, with the time of the upload in the name.
 
 File names give start and end in UTC by the host's clock; names of logs start with the node. A file with such a name is
 complete and immutable; the names of files being written start with a dot. ``gaps.jsonl`` is append-only: ``"to": null``
@@ -194,14 +193,14 @@ class Gap(NamedTuple):
     to_ns: int | None
     reason: Reason
     subject: str = ""
-    """A node or file; empty for all of the kind."""
+    """A node or file; empty for all files of the kind."""
     detail: str = ""
     missed: int | None = None
     """Number of packets, if counted."""
 
     @property
     def identity(self) -> tuple[Kind, Reason, str, int]:
-        """Key shared by all lines of one gap; times in microseconds."""
+        """Return the key shared by all lines of one gap; times in microseconds."""
         return self.kind, self.reason, self.subject, self.from_ns // 1000
 
     def line(self) -> str:

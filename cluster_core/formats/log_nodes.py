@@ -1,8 +1,7 @@
 """Split a log file by node: one file may hold several nodes, and several processes of each.
 
-Lines are separated by shipper source (pod, container, host) and process number. A process logs its node id at start
-(``No cluster configuration found, I'm <id>``) and after CLUSTER RESET HARD. Two nodes with the same source and process
-number are separable only if one file was appended to another or one process had ended; otherwise the file is refused.
+Lines are separated by shipper source and process number; a process logs its node id at start and after CLUSTER RESET
+HARD. Two nodes with the same source and process number are separable only if their lines do not overlap.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class _Process:
-    """Lines of one process. *follows_end*: the previous process with this number had ended, or is in another file.
+    """Lines of one process; *begins_file*: its first line is much older than the previous line and no server start.
 
-    *begins_file*: its first line is much older than the previous line and is not a server start.
+    *follows_end*: the previous process with this number had ended, or is in another file.
     """
 
     source: str

@@ -38,10 +38,7 @@ _MYSELF: Final = re.compile(r"^([0-9a-f]{40}) \S* \S*\bmyself\b", re.MULTILINE)
 
 
 class Poll(NamedTuple):
-    """One reply:
-
-    *observer* is the replying node's id, *address* its ip:port if known; *sample* its CLUSTER INFO and INFO if polled.
-    """
+    """One reply of *observer* (node id) at *address* (ip:port, if known); *sample* is its CLUSTER INFO and INFO if polled."""
 
     line: int
     ts_ns: int
@@ -76,10 +73,7 @@ def without_times(text: str) -> str:
 
 
 def read_poll(raw: bytes, *, line: int, source: str = "<polls>", before: dict[str, Poll] | None = None) -> Poll:
-    """Parse one line; raises DecodeError with offset *line* (from 1).
-
-    *before* holds the last poll of each node, by its name in the file; it is updated.
-    """
+    """Parse one line, with *before* the last poll of each node (updated); DecodeError with offset *line* (from 1)."""
     record = read_object(raw, line=line, source=source)
     node = str(_member(record, NODE_NAMES))[:300]
     if record.get("same") is True and before is not None and node in before:

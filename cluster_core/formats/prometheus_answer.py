@@ -1,9 +1,8 @@
 """Prometheus query results of redis_exporter metrics: one row per server and scrape.
 
 Input is JSON of ``/api/v1/query_range``, or of ``/api/v1/query`` with a range (``redis_up[1h]``). The latter has scrape
-times. The former has values at fixed steps, each from the newest scrape before the step, so times agree between servers
-and a value may be one scrape interval old; `MetricSample` stores this as a time range. The server's address is the host
-of ``instance`` (or ``addr``), with ``tcp_port`` of ``redis_instance_info`` if ``instance`` is the exporter.
+times; the former has steps, with values up to one scrape interval old (`MetricSample` stores a time range). The address
+is the host of ``instance`` or ``addr``, with ``tcp_port`` of ``redis_instance_info`` if ``instance`` is the exporter.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ NAMES: Final = tuple(dict.fromkeys((*METRICS, *LABELLED)))
 class MetricSample(NamedTuple):
     """One scrape or INFO of one server, taken between *ts_min_ns* and *ts_ns*; missing values are None or empty.
 
-    *address* is host:port of the server, *master* of its master, *role* ``master`` or ``slave``. *messages_sent* counts
-    bus messages since process start.
+    *address*, *master*: host:port; *role*: ``master`` or ``slave``; *messages_sent*: bus messages since process start.
     """
 
     ts_min_ns: int
@@ -93,10 +91,7 @@ class MetricReader:
         self._servers: dict[tuple[str, str], _Scrapes] = {}
 
     def feed(self, raw: bytes, *, source: str = "<metrics>") -> int:
-        """Add results (one per line); return the number of relevant values.
-
-        Raises DecodeError for other input and for error results.
-        """
+        """Add results (one per line) and return the number of relevant values; DecodeError for other input and error results."""
         return sum(
             _take(series, self._servers) for answer in _answers(raw, source) for series in _series(answer, source)
         )
@@ -112,10 +107,7 @@ class MetricReader:
 
 
 def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
-    """Drop samples between two equal ones, per server.
-
-    The first and last of equal samples and both sides of a gap remain, so times of changes keep their precision.
-    """
+    """Drop samples between two equal ones, per server, except beside gaps, so times of changes keep their precision."""
     pauses = sorted(
         second.ts_ns - first.ts_ns for first, second in pairwise(samples) if first.address == second.address
     )

@@ -1,14 +1,12 @@
 """Parse server logs: time, role, level and event of each line.
 
-Texts are matched from their first character, so client-controlled text in a line (a name, an address) cannot match
-another event. Wording of all supported versions is known (slave, replica; master, primary; ``(name)`` after node ids
-since Redis 7.2 and Valkey 7.2). Kinds shared with a replay have the same names.
+Texts are matched from their first character, so client-controlled text in a line cannot match another event. Wording of
+all supported versions is known. Kinds shared with a replay have the same names.
 
 A line is ``pid:role time level text`` with role M (master), S (replica), C (child) or X (sentinel) and level ``.``
-(debug), ``-`` (verbose), ``*`` (notice) or ``#`` (warning), or since Valkey 8.1 logfmt (``log-format logfmt``). The
-time is ``21 Nov 2026 10:11:12.345`` in the server's unnamed local time, or by ``log-timestamp-format`` ISO 8601 with
-offset or ms since the epoch. Wrappers of log shippers are removed first (`cluster_core.formats.shipped_lines`). An
-ambiguous local time is the first of its two instants unless earlier lines were later.
+(debug), ``-`` (verbose), ``*`` (notice) or ``#`` (warning), or since Valkey 8.1 logfmt. The time is ``21 Nov 2026
+10:11:12.345`` in the server's unnamed local time, or ISO 8601 with offset or ms since the epoch. Shippers' wrappers are
+removed first (`cluster_core.formats.shipped_lines`). An ambiguous local time is the first unless earlier lines were later.
 """
 
 from __future__ import annotations
@@ -39,10 +37,9 @@ _WORDS = {
 
 
 class LogEvent(NamedTuple):
-    """Event of a line: *subject* is the affected node, *peer* another node.
+    """Event of a line about the node *subject*; *peer* is another node, *epoch* None if not given.
 
-    *epoch* is None if not given. *detail* is a reason, a delay, a slot, an offset, or name and version of the server
-    (``Valkey 8.1.8``).
+    *detail*: a reason, delay, slot, offset, or name and version of the server (``Valkey 8.1.8``).
     """
 
     kind: EventKind
@@ -266,8 +263,8 @@ _MONTHS: Final = {
 class LogRow(NamedTuple):
     r"""One line: *offset* of its first byte in the decompressed file, *line* number from 1.
 
-    *kind* is empty without an event; *subject*, *peer*, *epoch* and *detail* as in `LogEvent`. Invalid UTF-8 in *text*
-    is written ``\xNN``. *source* is the shipper's pod, container or host.
+    *kind* is empty without an event; other fields as in `LogEvent`. Invalid UTF-8 in *text* is ``\xNN``. *source* is the
+    shipper's pod, container or host.
     """
 
     ts_ns: int
@@ -286,10 +283,7 @@ class LogRow(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that is neither a log line nor other known server output.
-
-    *is_foreign*: a readable line of another program, such as an entrypoint, sidecar or shipper.
-    """
+    """An unknown line; *is_foreign*: a readable line of another program, such as an entrypoint, sidecar or shipper."""
 
     line: int
     offset: int
@@ -301,9 +295,8 @@ class BadLine(NamedTuple):
 class LogReader:
     """Reads the bytes of one log in pieces; returns rows and bad lines.
 
-    *zone* is the server's time zone, for local times. Blank lines, the banner, signal handler lines and bug reports are
-    skipped and counted in `skipped`. With *events_only*, lines without an event are counted in `passed` only, which is
-    several times faster.
+    *zone* is the server's time zone, for local times. Known noise (banner, bug reports) is counted in `skipped`. With
+    *events_only*, lines without an event are only counted, in `passed`, which is several times faster.
     """
 
     def __init__(self, *, zone: tzinfo = UTC, events_only: bool = False) -> None:

@@ -1,9 +1,8 @@
 """Unwrap log lines of shippers: the server's line and its pod, container or host.
 
-Supports Docker's ``json-file`` driver, CRI files of Kubernetes, ``kubectl logs --prefix --timestamps``, ``docker
-compose logs``, syslog (RFC 3164 and 5424), Loki (``logcli``), and exports of Elasticsearch, OpenSearch, journald and
-CloudWatch. Wrappers may be nested. Lines split into fields (ElastiCache, Filebeat's redis module, journald with
-``syslog-enabled``) are rebuilt in the server's format for a single parser.
+Supports Docker's ``json-file`` driver, CRI files of Kubernetes, ``kubectl logs --prefix --timestamps``, ``docker compose
+logs``, syslog (RFC 3164 and 5424), Loki (``logcli``), and exports of Elasticsearch, OpenSearch, journald and CloudWatch,
+also nested. Lines split into fields (ElastiCache, Filebeat's redis module) are rebuilt in the server's format.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ UNKNOWN_ROLE: Final = "U"
 
 
 class Shipped(NamedTuple):
-    """An unwrapped line.
-
-    *source*: pod, container, host or log stream, empty if not given. *is_partial*: the next line of the source
-    continues this one.
-    """
+    """An unwrapped line; *source*: pod, container, host or log stream; *is_partial*: the source's next line continues it."""
 
     message: str
     source: str = ""

@@ -5,10 +5,8 @@ A poll is one line of JSON, as written by ``slotscope collect --slot-stats``::
     {"time": 1795254729693956704, "node": "127.0.0.1:7000", "slot_stats": [[0, {"key-count": 3, "cpu-usec": 12, …}], …]}
 
 *time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the RESP3 reply (maps) or the RESP2 reply
-(alternating names and values). Lines without it are other polls. A file may also hold a single reply without a time, in
-any form of `cluster_core.topology.cli_text`.
-A MONITOR line is ``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``, also with *lua* or a unix socket
-as the address.
+(alternating names and values). A file may also hold a single reply without a time (`cluster_core.topology.cli_text`).
+A MONITOR line is ``1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "\\x00"``; the address may be *lua* or a socket.
 """
 
 from __future__ import annotations

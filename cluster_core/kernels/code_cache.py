@@ -1,13 +1,10 @@
-"""Where compiled kernels are kept: in the user's cache folder, named by the content of what they were compiled from.
+"""Cache compiled kernels in the user's cache folder by the content of their sources.
 
-numba's own cache lies beside each source file and looks at that file alone.  A second clone, a worktree or a zip on an
-executor then compiles everything again, and a kernel that inlines another one outlives its change.  Here the name of
-the folder is a digest of the kernel's module and of every module of ours which that one imports, so equal sources
-share the code wherever they lie, and changed sources never find it.  Each signature has a file of its own, written
-under another name and then moved: processes that compile at the same time cannot mix their entries.
+The folder's name is a digest of the kernel's module and of all its imports from this project: equal sources share code
+across clones and executors, changed sources never match. Entries are moved into place, so concurrent processes are safe.
 
 The folder is ``$NUMBA_CACHE_DIR/slotscope``, or ``slotscope`` in the user's cache folder (``$XDG_CACHE_HOME``,
-``~/.cache``).  It can be deleted at any time.  Where it cannot be written, kernels are compiled anew by each process.
+``~/.cache``). It can be deleted at any time. If it cannot be written, each process compiles its kernels.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from numba.misc import appdirs
 
 OURS = "cluster_core"
 KNOWN_MODULES = "__known_modules__"
-"""Global of a function: modules that it does not import, and whose functions it calls all the same."""
+"""Global of a function: further modules that it depends on without an import."""
 _CACHING: Any = caching
 _CONFIG: Any = numba.config
 _COMPILED: Any = compiler.CompileResult
@@ -40,17 +37,14 @@ _IMPORT = re.compile(
 
 
 class CodeCache:
-    """The compiled signatures of one function; it stands where numba's `FunctionCache` would."""
+    """Compiled signatures of one function, in place of numba's `FunctionCache`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._py_func: Any = function  # the name by which numba's key finds it
+        self._py_func: Any = function  # attribute that numba's key reads
 
     @cached_property
     def digest(self) -> str:
-        """Of all sources that the function can depend on, or ``""`` where they are unknown.
-
-        It is read when the function is first called, since its module is not yet complete when the function is made.
-        """
+        """Return the digest of all source dependencies, ``""`` if unknown; read at the first call, with modules complete."""
         seen = self._py_func.__globals__
         return source_digest(
             *sorted({__name__, self._py_func.__module__, seen["__name__"], *seen.get(KNOWN_MODULES, ())})
@@ -62,7 +56,7 @@ class CodeCache:
         return f"{_cache_folder()}/{self._py_func.__module__.rpartition('.')[2]}-{self.digest[:32]}"
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the code that was kept for *signature*, or None; what only compiling needs is left to the compiler."""
+        """Return the cached code for *signature*, or None."""
         nrt.rtsys.initialize(target)
         if not self.digest:
             return None
@@ -74,7 +68,7 @@ class CodeCache:
         return None if kept is None else _rebuilt(target, *kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep the code of *signature* where there is room for it."""
+        """Save the code of *signature* if there is room."""
         if (
             not self.digest
             or compiled.lifted
@@ -100,7 +94,7 @@ class CodeCache:
 
 
 def _load(file: Any, key: Any) -> Any:
-    """Read an entry; one that a full disk or a power cut left unfinished is emptied, so that it is written anew."""
+    """Read an entry; empty a damaged one, so that it is written again."""
     try:
         return file.load(key)
     except (EOFError, UnpicklingError):
@@ -109,9 +103,9 @@ def _load(file: Any, key: Any) -> Any:
 
 
 def _with_outline(library: tuple[str, str, tuple[bytes, bytes]], *rest: Any) -> tuple[Any, ...]:
-    """What is kept of compiled code: its *library* with the names that it defines in the place of their bitcode, and that beside it.
+    """Return compiled code to save: its *library* with bitcode kept apart, which takes longest to read.
 
-    The machine code is all that a run needs; bitcode is for code that is yet to be compiled, and takes longer to read than all else.
+    A run needs machine code only; bitcode is for compiling other code.
     """
     name, kind, (machine_code, bitcode) = library
     whole = _LLVM.parse_bitcode(bitcode)
@@ -128,7 +122,7 @@ def _with_outline(library: tuple[str, str, tuple[bytes, bytes]], *rest: Any) -> 
 
 
 def _rebuilt(target: Any, library: Any, bitcode: bytes, *rest: Any) -> Any:
-    """The compiled code of which `_with_outline` was kept; its bitcode is read when other code is linked with it."""
+    """Restore code saved by `_with_outline`; its bitcode is read when other code is linked with it."""
     compiled = _COMPILED._rebuild(target, library, *rest)
     made = compiled.library
 
@@ -143,7 +137,7 @@ def _rebuilt(target: Any, library: Any, bitcode: bytes, *rest: Any) -> Any:
 
 @cache
 def source_digest(*modules: str) -> str:
-    """Digest the sources of *modules* and of all modules of ours that they import when loaded; with what else shapes the code."""
+    """Digest the sources of *modules* and of their imports from this project, with other inputs of the code."""
     sources: dict[str, str] = {}
     pending = list(modules)
     while pending:
@@ -196,7 +190,7 @@ def _cache_folder() -> str:
 
 @cache
 def _is_writable(folder: str) -> bool:
-    """Whether code can be kept in *folder*, which is made if need be."""
+    """Return whether code can be saved in *folder*, which is created if needed."""
     try:
         _CACHING._CacheLocator.ensure_cache_path(_Folder(folder))
     except OSError:
@@ -205,7 +199,7 @@ def _is_writable(folder: str) -> bool:
 
 
 class _Folder:
-    """What numba asks about a folder before it writes there."""
+    """Questions of numba about a folder before it writes there."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""How kernels are compiled: to machine code that runs without the GIL and is kept from one process to the next."""
+"""Compile kernels to machine code that runs without the GIL and is cached between processes."""
 
 from __future__ import annotations
 
@@ -56,10 +56,9 @@ def borrowing(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    """Compile plain functions of *module* from their one source; each must come after those that it calls.
+    """Compile plain functions of *module*, each after its callees; return their globals with the compiled functions.
 
-    Return what they see, with the compiled functions in the place of the plain ones; *known* are compiled functions of other
-    modules that they call.
+    *known* are compiled functions of other modules that they call.
     """
     others = known or {}
     homes = {function.__module__ for function in others.values() if hasattr(function, "__module__")}

@@ -1,4 +1,4 @@
-"""Tables of distinct fixed-size values (node ids, addresses, slot bitmaps) that kernels fill and index by number."""
+"""Tables of distinct fixed-size values (node ids, addresses, slot bitmaps), filled and indexed by kernels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ WORDWISE_BYTES_MAX = 64
 
 
 class Interned(NamedTuple):
-    """Distinct values of *width* bytes in order of appearance, ``used[0]`` of them one after the other in *data*.
+    """Distinct values of *width* bytes in order of appearance, ``used[0]`` of them, consecutive in *data*.
 
-    *slots* is the hash index over them: int32, a power of two and at least twice the capacity, -1 where free.
+    *slots* is their hash index: int32, a power of two and at least twice the capacity, -1 if free.
     """
 
     width: int
@@ -32,11 +32,11 @@ class Interned(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """How many values there is room for."""
+        """Return the maximum number of values."""
         return len(self.data) // self.width
 
     def rows(self) -> NDArray[np.uint8]:
-        """The values, uint8 (count, width); what is added later does not change them."""
+        """Return the values, uint8 (count, width); later additions do not change them."""
         used = int(self.used[0])
         return self.data[: used * self.width].reshape(used, self.width)
 
@@ -62,10 +62,7 @@ def grown(table: Interned, room: int) -> Interned:
 
 @borrowing(inline="always")
 def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
-    """A hash of *width* bytes, at least 8, not negative.
-
-    It decides only where a value is looked for, never the result.
-    """
+    """Return a non-negative hash of *width* bytes, at least 8, for lookups only."""
     words = width >> 3
     value = _SEED
     factor = _MULTIPLIER
@@ -80,7 +77,7 @@ def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
 
 @borrowing(inline="always")
 def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at: int, width: int) -> bool:
-    """Whether *width* bytes, at least 8, are the same; by words while they are few."""
+    """Return whether *width* bytes, at least 8, are equal."""
     if width > WORDWISE_BYTES_MAX:
         return bool(is_equal(one, at, other, other_at, width))
     different = word64(one, at + width - 8) ^ word64(other, other_at + width - 8)
@@ -91,15 +88,15 @@ def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at:
 
 @borrowing(inline="always")
 def is_row(table: Interned, index: int, data: NDArray[np.uint8], at: int, width: int) -> bool:
-    """Whether the bytes of *data* from *at* are value number *index*; *width* is the table's, best as a constant."""
+    """Return whether the bytes of *data* from *at* are value *index*; *width* is the table's, ideally a constant."""
     return bool(is_same(table.data, index * width, data, at, width))
 
 
 @borrowing(inline="always")
 def intern(table: Interned, data: NDArray[np.uint8], at: int, width: int) -> int:
-    """The number of the value at *at*; a value that is new is added, for which the caller has made room.
+    """Return the number of the value at *at*; a new value is added, for which the caller has made room.
 
-    *width* is the table's; as a constant it lets the compiler unroll the loops over words.
+    *width* is the table's; a constant lets the compiler unroll loops.
     """
     mask = table.slots.shape[0] - 1
     slot = hash_of(data, at, width) & mask

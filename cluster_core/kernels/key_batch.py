@@ -1,4 +1,4 @@
-"""A batch of keys as columns, which flows from a decoded file to the tallies, and as Arrow without a Python object per row."""
+"""A batch of keys as columns, from a decoded file to tallies and Arrow."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ _FILLED_TYPES = np.array(
 """Types that no server keeps without elements, by code (`rdbLoadObject`: ``RDB_LOAD_ERR_EMPTY_KEY``)."""
 
 NONE = -1
-"""Stands for "the file does not say" in `expire_at_ms`, `idle_s`, `freq`, `elements` and `serialized_bytes`."""
+"""Missing value in `expire_at_ms`, `idle_s`, `freq`, `elements` and `serialized_bytes`."""
 
 
 @dataclass(slots=True)
 class KeyBatch:
-    """One row a key, *n* rows; every array but the first two has length *n*.
+    """One row per key, *n* rows; every array but the first two has length *n*.
 
-    Key *i* is ``key_data[key_offsets[i]:key_offsets[i + 1]]``; its hash tag is the *tag_length* bytes from *tag_start*,
-    counted from the key's first byte, and a length of 0 means that the whole key is hashed (R113).  *type* and *encoding* index
-    `cluster_core.rdb.grammar.KEY_TYPES` and ``ENCODINGS``.  *serialized_bytes* counts the whole record: expiry, idle
-    and frequency opcodes, type, key and value.  *offset* is where the record begins in the (decompressed) file.  *memory_bytes*
-    is the size in the server's memory, `NONE` where no model knows the layout, *estimate* indexes `cluster_core.memory.model.ESTIMATES`; both None
-    if nothing was measured.
+    Key *i* is ``key_data[key_offsets[i]:key_offsets[i + 1]]``; its hash tag is the *tag_length* bytes from *tag_start* of the
+    key, and length 0 means that the whole key is hashed (R113). *type* and *encoding* index
+    `cluster_core.rdb.grammar.KEY_TYPES` and ``ENCODINGS``. *serialized_bytes* is the whole record, attributes included.
+    *offset* is the record's position in the (decompressed) file. *memory_bytes*: size in the server's memory, `NONE` if
+    unknown; *estimate* indexes `cluster_core.memory.model.ESTIMATES`; both are None if not measured.
     """
 
     key_offsets: NDArray[np.int32]
@@ -58,13 +57,13 @@ class KeyBatch:
         return len(self.slot)
 
     def weights(self) -> NDArray[np.int64]:
-        """Return what each key is ranked by: its bytes in memory where they are known, else those of its record."""
+        """Return each key's weight for ranking: bytes in memory if known, else those of its record."""
         if self.memory_bytes is None:
             return self.serialized_bytes
         return np.where(self.memory_bytes >= 0, self.memory_bytes, self.serialized_bytes)
 
     def hollow(self) -> NDArray[np.bool_]:
-        """Say of each key whether it is a collection without elements, which a server drops when it loads the file."""
+        """Return which keys are collections without elements, which a server drops on load."""
         result: NDArray[np.bool_] = (self.elements == 0) & _FILLED_TYPES[self.type]
         return result
 
@@ -140,7 +139,7 @@ def _names(names: tuple[str, ...]) -> pa.Array:
 
 
 def named(codes: NDArray[np.generic], names: tuple[str, ...]) -> pa.Array:
-    """Return the *names* that *codes* index; a code out of range, as key lists have where they do not know, is null."""
+    """Return the *names* that *codes* index; null for a code out of range (unknown in key lists)."""
     import pyarrow as pa
 
     indices = pa.array(codes.astype(np.int32), mask=np.asarray(codes.astype(np.int32) >= len(names)))
@@ -169,7 +168,7 @@ def encoding_names(codes: NDArray[np.generic]) -> pa.Array:
 def memory_columns(
     memory_bytes: NDArray[np.int64] | None, estimate: NDArray[np.generic] | None, count: int
 ) -> tuple[pa.Array, pa.Array]:
-    """Return sizes in memory and what they are, both null where nothing was measured (`NONE`, or None for all *count*)."""
+    """Return sizes in memory and their estimates, null if not measured (`NONE`, or None for all *count*)."""
     import pyarrow as pa
 
     if memory_bytes is None or estimate is None:
@@ -179,7 +178,7 @@ def memory_columns(
 
 
 def key_columns(batch: KeyBatch) -> list[pa.Array]:
-    """Return the columns of ``schemas.bronze.KEY_FIELDS``, in that order, one row a key."""
+    """Return the columns of ``schemas.bronze.KEY_FIELDS``, in that order, one row per key."""
     import pyarrow as pa
 
     keys = key_array(batch)

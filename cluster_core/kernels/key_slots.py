@@ -1,12 +1,9 @@
-"""Slots of many keys at once: the batch twin of `cluster_core.slots.key_slot.key_slot`.
+"""Slots of many keys at once, as `cluster_core.slots.key_slot.key_slot`.
 
-CRC16/XMODEM starts at 0, so zero bytes in front change nothing: a key whose length is no multiple of 8 is
-hashed as if padded in front, eight bytes a step, by eight tables of 256 entries (slicing, Kounavis and
-Berry 2005).  Up to twelve bytes, as most tags are, take one step without a branch on their length.  Braces
-are found 32 or 64 bytes a step as bits of a mask.  Keys close to an end of the buffer, where such steps would
-read past it, go byte by byte.
-
-`slot_of` and `tag_bounds` are for other kernels.
+CRC16/XMODEM starts at 0, so leading zero bytes change nothing: keys are padded in front and hashed eight bytes a step
+by eight tables (slicing, Kounavis and Berry 2005), up to twelve bytes without a branch. Braces are found 32 or 64 bytes a
+step as bits of a mask. Keys near an end of the buffer are hashed byte by byte. `slot_of` and `tag_bounds` are for other
+kernels.
 """
 
 from __future__ import annotations
@@ -112,7 +109,7 @@ def _places(typing_context: Any, address: Any, byte: Any) -> Any:
 
 @intrinsic
 def _places_near(typing_context: Any, address: Any, byte: Any) -> Any:
-    """Return what `_places` does, of 32 bytes."""
+    """Return the same as `_places` for 32 bytes."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _compare(builder, arguments[0], arguments[1], _STEP // 2)
@@ -162,9 +159,7 @@ def _crc16_short(length: np.uint64, last: np.uint64) -> np.uint64:
 
 @njit(forceinline=True)
 def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
-    """Return CRC16/XMODEM of the bytes between two addresses (R112); 16 bytes before *last* and 8 from it on are
-    readable.
-    """
+    """Return CRC16/XMODEM of the bytes between two addresses (R112); 16 bytes before and 8 after *last* are readable."""
     if last - first <= _SHORT:
         short: np.uint64 = _crc16_short(last - first, last)
         return short
@@ -179,9 +174,7 @@ def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
 
 @njit(forceinline=True)
 def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
-    """Return the address of the first *byte* between two addresses, or *last*; 64 more bytes are
-    readable.
-    """
+    """Return the address of the first *byte* between two addresses, or *last*; 64 more bytes are readable."""
     while first < last:
         places: np.uint64 = _places(first, byte)
         if places:
@@ -193,15 +186,15 @@ def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
 
 @njit(forceinline=True)
 def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
-    if last - first < _U64:  # one step and one jump: where a tag stands in a key is hard to predict
+    """Return the bounds of the hashed part of a key (R113); 64 bytes from *last* on are readable."""
+    if last - first < _U64:  # one step and one jump: the position of tags is hard to predict
         inside = (_U1 << (last - first)) - _U1
         near = last - first <= _U32
         opens = (_places_near(first, _OPEN) if near else _places(first, _OPEN)) & inside
         if not opens:
             return first, last
         closes = (_places_near(first, _CLOSE) if near else _places(first, _CLOSE)) & inside
-        closes &= ~(opens ^ (opens - _U1))  # those after the first open
+        closes &= ~(opens ^ (opens - _U1))  # only those after the first open
         opened = first + _lowest(opens) + _U1
         closed = first + _lowest(closes)
     else:
@@ -214,7 +207,7 @@ def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit()
 def _tag_at_end(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-    """Return what `tag_bounds` does, byte by byte."""
+    """Return the same as `tag_bounds`, byte by byte."""
     opened = start
     while opened < end and data[opened] != _OPEN:
         opened += 1
@@ -228,7 +221,7 @@ def _tag_at_end(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int
 
 @njit()
 def _slot_at_end(data: NDArray[np.uint8], start: int, end: int) -> int:
-    """Return what `slot_of` does, byte by byte."""
+    """Return the same as `slot_of`, byte by byte."""
     first, last = _tag_at_end(data, start, end)
     crc: int = 0
     for index in range(first, last):
@@ -238,11 +231,9 @@ def _slot_at_end(data: NDArray[np.uint8], start: int, end: int) -> int:
 
 @njit(forceinline=True)
 def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-    """Return where the hash tag of the key ``data[start:end]`` begins and ends, both counted in *data*
-    (R113).
+    """Return the bounds of the hash tag of the key ``data[start:end]`` (R113); ``(start, end)`` hashes the whole key.
 
-    ``(start, end)`` itself means that the whole key is hashed.  For other kernels: *data* is a
-    contiguous uint8 array, and the caller has checked ``0 <= start <= end <= data.size``.
+    *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <= end <= data.size``.
     """
     if end + _STEP > data.size:
         bounds: tuple[int, int] = _tag_at_end(data, start, end)
@@ -254,11 +245,7 @@ def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]
 
 @njit(forceinline=True)
 def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
-    """Return the slot, int64, of the key ``data[start:end]`` (R112, R113).
-
-    For other kernels: *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <=
-    end <= data.size``.
-    """
+    """Return the slot, int64, of the key ``data[start:end]`` (R112, R113); preconditions as in `tag_bounds`."""
     if start < _BEFORE or end + _STEP > data.size:
         late: int = _slot_at_end(data, start, end)
         return late
@@ -270,7 +257,7 @@ def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
 
 @njit()
 def _rise(offsets: NDArray[np.int64]) -> bool:
-    """Say whether no offset is below the one before it."""
+    """Return whether no offset is below its predecessor."""
     falls = 0
     for index in range(offsets.size - 1):
         falls |= offsets[index + 1] < offsets[index]
@@ -280,7 +267,7 @@ def _rise(offsets: NDArray[np.int64]) -> bool:
 @njit()
 def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
     """Write the slot of every key; the offsets rise within *data*."""
-    roomy = slots.size  # keys with room around them, which need no look at where the buffer ends
+    roomy = slots.size  # number of keys far from the buffer's end
     while roomy > 0 and offsets[roomy] + _STEP > data.size:
         roomy -= 1
     begun = 0
@@ -303,11 +290,9 @@ def _fill_roomy(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDAr
 
 
 def key_slots_of(data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return the slots of the keys ``data[offsets[i]:offsets[i + 1]]``, uint16, one fewer than there are
-    *offsets*.
+    """Return the slots, uint16, of the keys ``data[offsets[i]:offsets[i + 1]]``.
 
-    *data* is contiguous uint8, *offsets* int32 or int64.  Raises ValueError when the offsets fall or leave
-    *data*.
+    *data* is contiguous uint8, *offsets* int32 or int64. ValueError for decreasing or invalid offsets.
     """
     slots: NDArray[np.uint16] = np.empty(max(len(offsets) - 1, 0), dtype=np.uint16)
     if not len(slots):
@@ -321,11 +306,10 @@ def key_slots_of(data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[n
 def key_slots(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.uint16]:
     """Return the slot of every key of an Arrow column, uint16, in its order (R112, R113).
 
-    Takes binary and string arrays, their large, fixed-size and view variants, dictionaries of them, slices
-    and chunked arrays; strings are hashed as their UTF-8 bytes.  Raises ValueError for a null, naming the
-    first null row, and TypeError for any other type.
+    Takes binary and string arrays (hashed as UTF-8) in all variants, dictionaries, slices and chunked arrays. Raises
+    ValueError with the row of the first null, TypeError for any other type.
     """
-    import pyarrow as pa  # who hashes what a skim has found has no Arrow, nor the twentieth of a second that it takes
+    import pyarrow as pa  # a twentieth of a second that skims do not need
 
     if keys.null_count:
         raise ValueError(f"row {keys.is_null().index(True).as_py()} of the keys is null")
@@ -352,7 +336,7 @@ def _key_slots_of_dictionary(keys: pa.DictionaryArray) -> NDArray[np.uint16]:
 
 
 def _buffers(keys: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
-    """Return data and offsets of *keys*, without a copy where its layout has both."""
+    """Return data and offsets of *keys*, without a copy if its layout has both."""
     import pyarrow as pa
 
     kind = keys.type

@@ -1,7 +1,7 @@
-"""Linear programs, solved by HiGHS: rows and columns are added, and each solution starts from the last one.
+"""Linear programs solved by HiGHS, with rows and columns added between solutions.
 
-Whoever proves something by a solution must not trust it: values and prices are floats, near enough to be good advice.  Results are the
-same on every run: one thread, a fixed seed, and limits in simplex steps, never in seconds.
+Values and prices are floats, so proofs must check them. Results are deterministic: one thread, a fixed seed, limits in
+simplex steps instead of seconds.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WHOLE_OPTIONS: dict[str, bool | int | float | str] = {
     "mip_heuristic_effort": 0.3,
 }
 CHECKS_MAX = 80
-"""How often the solver may look at its limits in a program with whole numbers: a measure of its work that no clock changes."""
+"""Maximum checks of limits in a program with whole numbers: a measure of work without clock."""
 DUAL, PRIMAL = ("simplex_strategy", 1), ("simplex_strategy", 4)
-"""Simplex methods: from a solution whose bounds change, and from one that gets more columns."""
+"""Simplex methods: dual after changed bounds, primal after added columns."""
 
 
 class Solution(NamedTuple):
-    """What the columns cost, their values, and by row what one unit more room would save (negative) or cost; *known*: not cut short."""
+    """Cost, values of columns, and per row the saving (negative) or cost of one unit more room; *known*: not cut short."""
 
     cost: float
     values: Floats
@@ -51,7 +51,7 @@ class LinearProgram:
     """Minimise ``cost · x`` with ``least <= A x <= most`` by row and ``0 <= x <= upper`` by column."""
 
     def __init__(self, *, growing: bool = False) -> None:
-        """Begin with nothing; where the program is *growing* by columns most of the time, the primal simplex method is the faster one."""
+        """Begin without rows; a program *growing* by columns uses the faster primal simplex method."""
         self._highs, self._growing = SOLVER(), growing
         for name, value in OPTIONS.items():
             self._highs.setOptionValue(name, value)
@@ -59,7 +59,7 @@ class LinearProgram:
         """Simplex steps so far."""
 
     def add_rows(self, least: Floats, most: Floats, starts: Any = (), columns: Any = (), values: Any = ()) -> None:
-        """Append rows; the entries of row k are ``columns`` and ``values`` from ``starts[k]`` on (none given: empty rows)."""
+        """Append rows; row k has ``columns`` and ``values`` from ``starts[k]`` on (default: empty rows)."""
         starts = starts if len(starts) else np.zeros(len(least), np.int32)
         self._highs.addRows(
             len(least), least, most, len(columns), _indices(starts), _indices(columns), np.asarray(values, float)
@@ -78,7 +78,7 @@ class LinearProgram:
         self._highs.changeColsBounds(len(columns), _indices(columns), lower, upper)
 
     def solve(self, steps_max: int) -> Solution:
-        """Return the best solution that *steps_max* simplex steps from where the program stands lead to."""
+        """Return the best solution within *steps_max* simplex steps from the current one."""
         self._highs.setOptionValue("simplex_iteration_limit", max(0, min(steps_max, 2**31 - 1)))
         self._highs.run()
         info, solution = self._highs.getInfo(), self._highs.getSolution()
@@ -87,7 +87,7 @@ class LinearProgram:
         return Solution(info.objective_function_value, np.array(solution.col_value), np.array(solution.row_dual), known)
 
     def solve_whole(self, columns: Indices, nodes_max: int, gap: float) -> Solution:
-        """Return a solution in which *columns* are whole numbers, with all else as in `solve`: within *gap* of the best, or after *nodes_max* nodes."""
+        """Return a solution with whole *columns*, as `solve`: within *gap* of the best, or after *nodes_max* nodes."""
         kind = [highspy.HighsVarType.kInteger] * len(columns)
         self._highs.changeColsIntegrality(len(columns), _indices(columns), np.array(kind))
         for name, value in {**WHOLE_OPTIONS, "mip_max_nodes": nodes_max, "mip_rel_gap": gap}.items():

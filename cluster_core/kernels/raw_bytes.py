@@ -1,7 +1,4 @@
-"""Reads, copies and comparisons of raw bytes inside kernels, by whole words and without index checks.
-
-Callers have checked the bounds.
-"""
+"""Read, copy and compare raw bytes in kernels by whole words, with bounds checked by callers."""
 
 from __future__ import annotations
 
@@ -75,5 +72,5 @@ def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, 
 
 @njit()
 def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
-    """Whether *count* bytes of two arrays are equal."""
+    """Return whether *count* bytes of two arrays are equal."""
     return _compare(address(one, at), address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]

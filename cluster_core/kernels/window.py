@@ -1,4 +1,4 @@
-"""The window that a file passes through before a compiled walk: room for the next bytes, what was fed, what may be passed over."""
+"""The window of a file for a compiled walk: room for the next bytes, fed bytes, skippable bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ WINDOW_BYTES = 1 << 20
 """It fits a core's second-level cache."""
 _ROOM_BYTES_MIN = 4096
 
-# Where every walk keeps these in its state array.
+# Positions in the state array of every walk.
 (
-    POS,  # where the next atom begins, in the window
+    POS,  # start of the next atom, in the window
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes that the next atom needs, a lower bound
@@ -20,7 +20,7 @@ _ROOM_BYTES_MIN = 4096
 
 
 class Window:
-    """The bytes at hand of one file, or of its range [*start*, *end*); *state* is the walk's, which says how far it has come."""
+    """Current bytes of one file, or of its range [*start*, *end*); *state* is the walk's progress."""
 
     def __init__(self, state: NDArray[np.int64], start: int, end: int | None) -> None:
         self.data: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
@@ -35,7 +35,7 @@ class Window:
         return int(self._state[BASE] + self._state[STOP])
 
     def room(self) -> memoryview:
-        """Return writable space for the next bytes of the file, never past *end*; bytes that were decoded are gone."""
+        """Return writable space for the next bytes of the file, never past *end*; decoded bytes are dropped."""
         st = self._state
         pos, stop = int(st[POS]), int(st[STOP])
         kept = stop - pos
@@ -53,14 +53,14 @@ class Window:
         return memoryview(self.data.data)[kept:limit]
 
     def filled(self, count: int) -> None:
-        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        """Report *count* bytes written to `room`; 0 is the end of the input."""
         if count < 0 or count > len(self.data) - int(self._state[STOP]):
             raise ValueError(f"{count} bytes were not asked for")
         self._state[STOP] += count
         self.at_eof |= count == 0 or self.fed == self._end
 
     def skippable(self, seen: int) -> int:
-        """Return how many bytes may be passed over instead of read; the last *seen* of what is skipped must be seen to be there."""
+        """Return how many bytes may be skipped instead of read; the last *seen* of them must be read."""
         st = self._state
         if st[POS] != st[STOP]:
             return 0
@@ -68,7 +68,7 @@ class Window:
         return skip if self._end is None else min(skip, self._end - self.fed)
 
     def skipped(self, count: int, skippable: int) -> None:
-        """Say that *count* of the *skippable* bytes were passed over."""
+        """Report *count* of the *skippable* bytes as skipped."""
         if not 0 <= count <= skippable:
             raise ValueError(f"{count} bytes may not be skipped")
         self._state[SKIP] -= count

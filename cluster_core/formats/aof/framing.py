@@ -1,8 +1,7 @@
 """Commands of an append-only log: boundaries, and truncated ends.
 
-A log ending inside a command, or with a MULTI without EXEC, was cut by a crash; a server with ``aof-load-truncated
-yes`` loads the part before and removes the rest. Any other invalid byte is damage and an error with its offset.
-`cluster_core.kernels.aof.walk` reads in bulk.
+A log ending inside a command, or with a MULTI without EXEC, was cut by a crash; a server with ``aof-load-truncated yes``
+loads the part before. Other invalid bytes are errors. `cluster_core.kernels.aof.walk` reads in bulk.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ def describe(code: int, value: int) -> str:
 
 
 class Command(NamedTuple):
-    """One command: offset and length in the file, words, database, and time of the last annotation.
-
-    *time_s* (epoch) is -1 without timestamps.
-    """
+    """One command: offset and length in the file, words, database, and last timestamp *time_s* (epoch; -1 for none)."""
 
     offset: int
     size: int
@@ -62,8 +58,7 @@ class Command(NamedTuple):
 class CommandReader:
     """Reads commands from pieces of a file: `feed` bytes, take `commands`.
 
-    *start*: offset of the first byte. `valid_end`: end of the last complete part;
-    `open_transaction`: offset of a MULTI without EXEC, or -1.
+    *start*: offset of the first byte. `valid_end`: end of the last complete part. `open_transaction`: see `Tail`.
     """
 
     def __init__(self, source: str, *, start: int = 0) -> None:
@@ -151,9 +146,7 @@ class CommandReader:
 
 
 class Tail(NamedTuple):
-    """End of a log: complete commands up to *valid_end* of *end* bytes; *open_transaction*: offset of a MULTI without
-    EXEC, or -1.
-    """
+    """End of a log: complete up to *valid_end* of *end* bytes; *open_transaction*: offset of a MULTI without EXEC, or -1."""
 
     valid_end: int
     end: int
@@ -168,8 +161,7 @@ class Tail(NamedTuple):
     def loaded_end(self) -> int:
         """Return where a server with ``aof-load-truncated yes`` cuts the file.
 
-        Redis 7.0 keeps the complete commands of an open transaction if the cut is inside a command, so commands
-        appended later become part of that transaction.
+        Redis 7.0 keeps the complete commands of an open transaction if the cut is inside a command.
         """
         return self.open_transaction if self.open_transaction >= 0 else self.valid_end
 

@@ -35,11 +35,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(data: bytes, *, source: str = "<manifest>") -> Manifest:
-    """Decode a manifest.
-
-    Raises DecodeError with the offset of the line for a missing or invalid field, a second base, increments without
-    ascending sequence numbers, or a name with a path.
-    """
+    """Decode a manifest; DecodeError with the offset of the faulty line."""
     if len(data) > MANIFEST_BYTES_MAX:
         raise DecodeError(f"{len(data)} bytes are too many for a manifest", offset=0, source=source)
     base: AofPart | None = None

@@ -29,8 +29,8 @@ class Endpoint(NamedTuple):
 class Origin(NamedTuple):
     """Origin of a row: packet (time, number in the series, record offset in its file), direction, endpoints.
 
-    *stream* numbers directions and *connection* connections, in order of appearance. *direction*: `INITIATOR` if the
-    side that opened the connection sends, `ACCEPTOR` if the other one does, `UNSEEN` if unknown.
+    *stream* numbers directions, *connection* connections, by appearance. *direction*: sent by the connection's `INITIATOR`,
+    by its `ACCEPTOR`, or `UNSEEN` if unknown.
     """
 
     ts_ns: int

@@ -1,7 +1,6 @@
 """Locate the IP packet in a captured frame; `cluster_core.kernels.bus.packets` compiles these functions.
 
-Supports Ethernet with VLAN tags, Linux cooked v1 and v2, raw IP and BSD loopback; IPv4 (RFC 791) and IPv6 (RFC 8200).
-IP fragments are reported, not reassembled.
+Ethernet with VLAN tags, Linux cooked v1 and v2, raw IP, BSD loopback; IPv4 and IPv6 (RFC 791, 8200) without reassembly.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2", b"\xfd7
 class CaptureReader:
     """Reads a decompressed pcap or pcapng file fed in pieces; returns packets, and one problem where it stops.
 
-    Never raises; keeps only the incomplete packet.  A pcapng packet block that contradicts itself is a problem of its own;
-    reading continues after it, as its length is known.
+    Keeps only the incomplete packet. An inconsistent pcapng packet block is a problem, and reading continues after it.
     """
 
     def __init__(self) -> None:

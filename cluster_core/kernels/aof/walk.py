@@ -1,14 +1,12 @@
-"""The compiled walk over an append-only log: command by command, and in each of them only what is a key.
+"""The compiled walk over an append-only log: commands and their keys.
 
-How this works.  `walk` goes through a window of the file and may stop at any byte: what it must remember is in the state
-array, whose places are in `walk_state`.  A command is its header (``*3``), then words; a word is its header (``$5``), its bytes
-and CRLF.  Words that matter (the name, keys, the number of keys, the database of SELECT) must lie whole in the window;
-others are passed over, beyond its end if need be.  The rows of a command count only when it has ended.
-
-The grammar is that of `cluster_core.wire.requests`, compiled.
+`walk` may stop at any byte of a window of the file; its state array (`walk_state`) has all it needs. A command is a
+header (``*3``), then words; a word is a header (``$5``), bytes and CRLF. Relevant words (name, keys, number of keys,
+database of SELECT) must lie whole in the window; others are skipped, also beyond its end. A command's rows count when it
+ends. The grammar is that of `cluster_core.wire.requests`.
 """
 
-# numba's int64 is what `int` stands for below.
+# numba compiles `int` as int64
 # mypy: disable-error-code="no-any-return,assignment"
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from cluster_core.rdb.grammar import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.wire import requests
 
 NAMES_MAX = 4096
-"""Names of commands that are listed; the commands of further names are counted as one, of the empty name."""
+"""Maximum listed command names; all further commands count under the empty name."""
 NAME_BYTES_MAX = 64
 UNLISTED = 0
 """Code of a command that has no place in the table of names."""
@@ -37,7 +35,7 @@ _BUCKETS = 4 * NAMES_MAX
 
 
 class Keys(NamedTuple):
-    """A row a key; *offsets* into *data* has one place more than the others, *share* are the bytes of the command that are the key's."""
+    """One row per key; *offsets* into *data* has one entry more, *share* is the key's part of the command's bytes."""
 
     offsets: NDArray[np.int32]
     slot: NDArray[np.uint16]
@@ -70,8 +68,8 @@ class Commands(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Codes of commands by their names: hash buckets, where each name begins, all names; by code, whether `written_keys` must find the
-    keys, and two rules; the codes of three commands.
+    """Command codes by name: hash buckets, positions, all names; per code, use of `written_keys` and two rules; the codes
+    of three commands.
     """
 
     buckets: NDArray[np.int32]
@@ -83,7 +81,7 @@ class Names(NamedTuple):
     exec: int
 
     def list(self, code: int, name: bytes) -> None:
-        """Add a name, in lower case and at most `NAME_BYTES_MAX` long, as the one of the next *code*."""
+        """Add a lower-case name, at most `NAME_BYTES_MAX` long, with the next *code*."""
         start = int(self.starts[code])
         self.text[start : start + len(name)] = np.frombuffer(name, np.uint8)
         self.starts[code + 1] = start + len(name)
@@ -138,7 +136,7 @@ P_START, P_WORD, P_SKIP = range(3)
 # Places in the state array.
 (
     PHASE,
-    POS,  # where the next atom begins, in the window
+    POS,  # start of the next atom, in the window
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes from POS on that are needed
@@ -148,10 +146,10 @@ P_START, P_WORD, P_SKIP = range(3)
     CODE,
     BEGIN,  # offset of the command
     ROWS,  # rows of whole commands
-    ROW,  # rows with those of the command that is being read
+    ROW,  # rows including those of the current command
     COMMANDS,
     KEY_POS,
-    SHARE_AT,  # offset from which bytes belong to the key met last
+    SHARE_AT,  # offset of the first byte that belongs to the latest key
     DB,
     SELECTED,
     TIME,
@@ -161,12 +159,12 @@ P_START, P_WORD, P_SKIP = range(3)
     FAULT_AT,
     FAULT_VALUE,
     IS_FULL,  # no further names are listed
-    LONG_KEY,  # length of the first key of the command that is too long to be one, 0 for none
+    LONG_KEY,  # length of the command's first oversized key, 0 for none
     RANGES,  # the key ranges of the command begin here: two, of `RANGE_CELLS` each
 ) = range(26)
 
 FIRST, LAST, STEP, NUMBER, AFTER_NUMBER, RANGE_CELLS = range(6)
-"""A range of keys: words *first* to *last* by *step*, `NONE` for none; or the word that says how many there are, and where they begin."""
+"""A range of keys: words *first* to *last* by *step*, `NONE` for none; or the word with their number, and their start."""
 RANGE_A, RANGE_B, STATE_LENGTH = range(RANGES, RANGES + 3 * RANGE_CELLS, RANGE_CELLS)
 NONE = -1
 
@@ -180,7 +178,7 @@ read_word, find_end = _GRAMMAR["read_word"], _GRAMMAR["find_end"]
 NUMBER_WORD_BYTES_MAX = 64
 NUMBER_TEXT_MAX = 7
 HEAD_BYTES = 24
-"""The head of a command or word takes no more."""
+"""Maximum bytes of the header of a command or word."""
 
 
 @borrowing(forceinline=True)
@@ -190,7 +188,7 @@ def _lower(byte: int) -> int:
 
 @borrowing(forceinline=True)
 def _find_name(data: Any, at: int, length: int, names: Any) -> int:
-    """Return the code of the command whose name lies at *at*, or -1."""
+    """Return the code of the command with its name at *at*, or -1."""
     digest = 2166136261
     for i in range(at, at + length):
         digest = ((digest ^ np.int64(_lower(data[i]))) * 16777619) & 0xFFFFFFFF
@@ -214,7 +212,7 @@ def _find_name(data: Any, at: int, length: int, names: Any) -> int:
 
 @borrowing()
 def _read_digits(data: Any, at: int, end: int) -> int:
-    """Return the number that ``data[at:end]`` is, -1 if it is none or too long."""
+    """Parse the number in ``data[at:end]``; -1 if invalid or too long."""
     if not 0 < end - at <= requests.NUMBER_DIGITS_MAX:
         return -1
     value = 0
@@ -227,7 +225,7 @@ def _read_digits(data: Any, at: int, end: int) -> int:
 
 @borrowing()
 def _count_of(data: Any, at: int, length: int, exact: bool) -> int:
-    """Return a word as a number of keys, as `atoi` reads it, -1 if it is too large or, with *exact*, written otherwise."""
+    """Parse a number of keys as `atoi` does; -1 if it is too large or, with *exact*, not in canonical form."""
     stop = at + length
     begin = at
     while begin < stop and (data[begin] == 32 or 9 <= data[begin] <= 13):
@@ -257,7 +255,7 @@ def _forget_ranges(st: Any) -> None:
 
 @borrowing()
 def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
-    """Set the key range at *at* from the rule of command *code* that begins at *cell*; True if the words contradict the rule."""
+    """Set the key range at *at* from the rule of command *code* in *cell*; return True if the words contradict the rule."""
     st[at + FIRST] = st[at + NUMBER] = NONE
     st[at + LAST] = st[at + STEP] = st[at + AFTER_NUMBER] = 0
     kind, first = rules[code, cell], rules[code, cell + 1]
@@ -290,7 +288,7 @@ def _set_range(st: Any, at: int, first: int, end: int, step: int) -> bool:
 
 @borrowing()
 def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
-    """Set a key range from the word that says how many keys there are; True if it cannot be."""
+    """Set a key range from the word with the number of keys; return True if invalid."""
     step = st[at + STEP]
     count = -1 if length > NUMBER_WORD_BYTES_MAX else _count_of(data, start, length, step > 1)
     first = st[at + AFTER_NUMBER]
@@ -330,7 +328,7 @@ def _stop(st: Any, pos: int, answer: int, want: int) -> int:
 
 @borrowing(forceinline=True)
 def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) -> None:
-    """Append a row for the key ``data[start:start + length]`` whose word begins at offset *here*."""
+    """Append a row for the key ``data[start:start + length]`` with its word at offset *here*."""
     row = st[ROW]
     key_pos = st[KEY_POS]
     end = start + length
@@ -359,7 +357,7 @@ def _drop_keys(st: Any, keys: Any) -> None:
 
 @borrowing(forceinline=True)
 def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> None:
-    """End the command whose keys are found; *pos* is the position after it."""
+    """End the command, with all keys found; *pos* is the position after it."""
     number = st[COMMANDS]
     code = st[CODE]
     end = st[BASE] + pos
@@ -444,14 +442,14 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
         answer = _read_words(data, st, keys, names)
         if answer >= 0:
             return answer
-        if st[LONG_KEY] > 0:  # said of whole commands only: a log that ends within one was cut
+        if st[LONG_KEY] > 0:  # only for complete commands: a log may end within one
             return _note_fault(st, st[BEGIN], framing.KEY_BYTES, st[LONG_KEY])
         _end_command(st, st[POS], keys, commands, names)
 
 
 @borrowing()
 def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
-    """Go on through the words of a command; return -1 at its end, or an answer of `walk`."""
+    """Continue with the words of a command; return -1 at its end, or an answer of `walk`."""
     argc = st[ARGC]
     stop = st[STOP]
     if st[PHASE] == P_SKIP:
@@ -524,7 +522,7 @@ def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
 
 @borrowing()
 def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
-    """Look up the command's name, whose word at *pos* is whole, and what its keys are; return -1, or an answer of `walk`."""
+    """Look up the command by its name at *pos*, whole in the window, and its keys; return -1, or an answer of `walk`."""
     stop = st[STOP]
     length, after = read_word(data, pos, stop)
     code = -1
@@ -548,7 +546,7 @@ def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
 
 @borrowing()
 def _skip_word(st: Any, pos: int, length: int) -> int:
-    """A word of *length* bytes that reaches beyond the window: pass over what is there of it."""
+    """Skip the part in the window of a word of *length* bytes."""
     take = max(min(length, st[STOP] - pos), 0)
     st[SKIP] = length + 2 - take
     st[PHASE] = P_SKIP
@@ -557,7 +555,7 @@ def _skip_word(st: Any, pos: int, length: int) -> int:
 
 @borrowing()
 def _resume_word(data: Any, st: Any) -> int:
-    """Go on with a word that reached beyond the window; return -1 at its end, or an answer of `walk`."""
+    """Continue a word that reached beyond the window; return -1 at its end, or an answer of `walk`."""
     answer = _skip_word(st, st[POS], st[SKIP] - 2)
     pos = st[POS]
     if st[SKIP] > 2 or st[STOP] - pos < 2:

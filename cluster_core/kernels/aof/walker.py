@@ -1,12 +1,10 @@
-"""Every command of an append-only log as batches of columns, without IO: the caller feeds bytes, the walker returns batches.
+"""Read an append-only log into batches of command columns, without IO (`cluster_core.kernels.aof.walk` does the work).
 
-    walker = AofWalker("appendonly.aof.1.incr.aof")
-    while not walker.done:
-        walker.filled(file.readinto(walker.room()))
-        for batch in walker.batches():
-            ...
-
-The work is done by `cluster_core.kernels.aof.walk`.
+walker = AofWalker("appendonly.aof.1.incr.aof")
+while not walker.done:
+    walker.filled(file.readinto(walker.room()))
+    for batch in walker.batches():
+        ...
 """
 
 from __future__ import annotations
@@ -44,12 +42,11 @@ from cluster_core.wire.requests import read_word
 
 @dataclass(slots=True)
 class CommandBatch:
-    """One row a command, *n* rows, and in *keys* one row for every key that a command names.
+    """One row per command, *n* rows, and in *keys* one row for every key of a command.
 
-    The keys of command *i* are rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of *keys*; *command* indexes the walker's
-    ``names``; *time_s* (epoch) is -1 where the log has no timestamps.  In
-    *keys*, ``serialized_bytes`` is the key's share of the command's bytes (its own word and what follows up to the next
-    key; the first key's begins with the command), ``offset`` is the command's; type, size and expiry are not known.
+    Command *i* has the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of *keys*; *command* indexes the walker's ``names``;
+    *time_s* (epoch) is -1 without timestamps. In *keys*, ``serialized_bytes`` is the key's share of the command's bytes (up
+    to the next key), ``offset`` is the command's; type, size and expiry are unknown.
     """
 
     offset: NDArray[np.int64]
@@ -65,14 +62,14 @@ class CommandBatch:
         return len(self.offset)
 
     def per_key(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return *column*, which has a row a command, with a row a key."""
+        """Repeat *column*, one row per command, to one row per key."""
         return np.repeat(column, np.diff(self.first_key))
 
 
 def command_columns(batch: CommandBatch, names: Sequence[bytes]) -> list[pa.Array]:
-    """Return the columns of ``schemas.aof.COMMAND_FIELDS``, in that order, one row a command.
+    """Return the columns of ``schemas.aof.COMMAND_FIELDS``, in that order, one row per command.
 
-    The time is a timestamp in UTC, null where the log has none; names that are not UTF-8 stand with ``\\xhh``.
+    The time is a UTC timestamp, null if missing; bytes of names that are not UTF-8 become ``\\xhh``.
     """
     texts = pa.array([name.decode("utf-8", "backslashreplace") for name in names], pa.string())
     offsets = pa.array(batch.first_key)
@@ -92,12 +89,10 @@ _SPARE_ROWS = 1024
 
 
 class AofWalker:
-    """Walks the commands of one file of a log, which begin at *start*.
+    """Walks the commands of one log file from offset *start*.
 
-    *source* names the file in errors.  *batch_rows* bounds the commands, and about the keys, of a batch.
-
-    `done` turns true at the end of the input.  A file that ends inside a command, or inside a transaction, is not an error here: `tail`
-    says so.
+    *source* names the file in errors. *batch_rows* limits the commands, and roughly the keys, of a batch. `done` is true at
+    the end of the input; `tail` tells whether it lies inside a command or transaction.
     """
 
     _keys: Keys
@@ -129,12 +124,12 @@ class AofWalker:
 
     @property
     def valid_end(self) -> int:
-        """Offset up to which all is decoded."""
+        """Return the offset up to which all is decoded."""
         return int(self._state[at.VALID_END])
 
     @property
     def open_transaction(self) -> int:
-        """Offset of the MULTI whose EXEC has not come, or -1."""
+        """Return the offset of a MULTI without EXEC, or -1."""
         return int(self._state[at.MULTI_AT])
 
     @property
@@ -144,7 +139,7 @@ class AofWalker:
 
     @property
     def tail(self) -> Tail:
-        """How the file ends, once `done`."""
+        """Return the end of the file, once `done`."""
         return Tail(self.valid_end, self.fed_end, self.open_transaction)
 
     # Input.
@@ -154,23 +149,23 @@ class AofWalker:
         return self._window.room()
 
     def filled(self, count: int) -> None:
-        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        """Report *count* bytes written to `room`; 0 is the end of the input."""
         self._window.filled(count)
 
     def skippable(self) -> int:
-        """Return how many bytes may be passed over instead of read: the rest of a long value, but never its end."""
+        """Return how many bytes may be skipped instead of read: the rest of a long value without its end."""
         return self._window.skippable(3) if self._state[at.PHASE] == at.P_SKIP else 0
 
     def skipped(self, count: int) -> None:
-        """Say that *count* bytes were passed over."""
+        """Report *count* skipped bytes."""
         self._window.skipped(count, self.skippable())
 
     # Output.
 
     def batches(self) -> Iterator[CommandBatch]:
-        """Decode what was fed; yield each batch that is full, and the last one.
+        """Decode the fed bytes; yield full batches and the last one.
 
-        Raises DecodeError with the offset in the file, after the commands before it were yielded.
+        Raises DecodeError with the file offset, after yielding the commands before it.
         """
         while not self.done and self._error is None:
             answer = walk(self._window.data, self._state, *self._tables())
@@ -191,7 +186,7 @@ class AofWalker:
             raise self._error
 
     def _serve(self, answer: int) -> None:
-        """Do what the compiled walk cannot: make room, list a name, find keys by the plain function."""
+        """Make room, add a name, or find keys with the plain function, as *answer* requests."""
         st = self._state
         if answer == at.GROW:
             self._keys = self._keys.with_more_rows()
@@ -210,7 +205,7 @@ class AofWalker:
             self._plain_keys()
 
     def _plain_keys(self) -> None:
-        """Find the keys of the command at hand with the plain function; all of it lies in the window."""
+        """Find the keys of the current command, which is whole in the window, with the plain function."""
         st = self._state
         first, end = int(st[at.POS]), int(st[at.WANT])
         data = self._window.data[first:end].tobytes()
@@ -238,7 +233,7 @@ class AofWalker:
     # Batches.
 
     def _tables(self) -> tuple[tuple[Any, ...], ...]:
-        """The fields of what the walk fills and reads, as plain tuples: numba looks long at records that come from Python."""
+        """Return the fields of the walk's tables as plain tuples, which numba unpacks faster."""
         return tuple(self._keys), tuple(self._commands), tuple(self._names)
 
     def _new_batch(self) -> None:
@@ -248,7 +243,7 @@ class AofWalker:
         st[at.ROW] = st[at.ROWS] = st[at.COMMANDS] = st[at.KEY_POS] = 0
 
     def _take_batch(self) -> CommandBatch:
-        """Return the commands so far as a batch and begin a new one."""
+        """Return the commands as a batch and begin a new one."""
         st = self._state
         count, rows = int(st[at.COMMANDS]), int(st[at.ROWS])
         held, keys = self._commands, self._keys
@@ -288,7 +283,7 @@ class AofWalker:
 
 
 def _unknown(rows: int) -> dict[str, NDArray[Any]]:
-    """Return the columns of keys that a log does not tell."""
+    """Return key columns that are unknown in a log."""
     none: NDArray[np.int64] = np.full(rows, NONE, np.int64)
     code: NDArray[np.uint8] = np.full(rows, UNKNOWN_CODE, np.uint8)
     return {
@@ -301,7 +296,7 @@ _CODES = {name: code for code, name in enumerate(KEY_TYPES)}
 
 
 def batch_of_live(rows: Sequence[LiveKey], first_row: int) -> KeyBatch:
-    """Return keys that are certain as a `KeyBatch`; sizes are `LiveKey.live_bytes`, *offset* is a number from *first_row* on."""
+    """Return live keys as a `KeyBatch` with sizes from `LiveKey.live_bytes` and *offset* counted from *first_row*."""
     keys = pa.array([row.key for row in rows], pa.binary())
     batch = batch_of_keys(keys, np.array([row.live_bytes for row in rows], np.int64), first_row)
     batch.db = np.array([row.db for row in rows], np.int32)

@@ -1,4 +1,4 @@
-"""Columns of a batch of cluster-bus messages, the value that flows from a capture to Arrow."""
+"""Columns of a batch of cluster-bus messages, from a capture to Arrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, IPV4_MARK, Rows
 
 NONE = -1
-"""Stands for "the message does not say" in columns of numbers of nodes, texts and bitmaps."""
+"""Missing value in columns of numbers of nodes, texts and bitmaps."""
 
 
 MESSAGE = np.dtype(
@@ -58,16 +58,14 @@ MESSAGE = np.dtype(
     ],
     align=True,
 )
-"""One row a message. *source* and *target* are numbers of addresses.
+"""One row per message; *source* and *target* are numbers of addresses.
 
-*sender*, *receiver*, *replicaof* and *subject* of nodes; *myip* of texts; *slots* and *body_slots* of bitmaps.
-
-*captured* below *totlen* means that the capture lacks the message's end; header columns that were not captured are 0
-or `NONE`. *sender* is the id in the header, or the last one of the direction (*light*, or cut before it). *subject*,
-*body_epoch* and *body_slots* are those of FAIL and UPDATE; *channel* bytes and *payload_bytes* those of PUBLISH,
-PUBLISHSHARD and MODULE. *mflags* has the first byte of the wire lowest. *unknown_bytes* counts what was not
-understood; *understood* is false also when something was announced that is not there. Epochs and offsets are unsigned on
-the wire, so uint64 here.
+*sender*, *receiver*, *replicaof*, *subject* are numbers of nodes, *myip* of a text, *slots* and *body_slots* of bitmaps.
+*captured* below *totlen*: the message's end was not captured; missing header columns are 0 or `NONE`. *sender*: the id in
+the header, or the last one of the direction (*light*, or cut before it). *subject*, *body_epoch*, *body_slots*: of FAIL
+and UPDATE. *channel*, *payload_bytes*: of PUBLISH, PUBLISHSHARD and MODULE. *mflags* has the first byte of the wire
+lowest. *unknown_bytes* were not decoded; *understood* is false also for missing announced parts. Epochs and offsets are
+uint64.
 """
 
 
@@ -85,7 +83,7 @@ GOSSIP = np.dtype(
     ],
     align=True,
 )
-"""One row a gossip entry (R9): *message* is the row of its message, *node* a number of a node, *ip* of a text."""
+"""One row per gossip entry (R9): *message* is the row of its message, *node* a number of a node, *ip* of a text."""
 
 
 EXTENSION = np.dtype(
@@ -97,9 +95,7 @@ EXTENSION = np.dtype(
     ],
     align=True,
 )
-"""One row a ping extension (R15); its data ends at *data_end* of the batch's *extension_data* and begins where that of
-the row before ends.
-"""
+"""One row per ping extension (R15); its data in *extension_data* ends at *data_end* and starts at the previous row's end."""
 
 
 EVENT = np.dtype(
@@ -119,24 +115,21 @@ EVENT = np.dtype(
     ],
     align=True,
 )
-"""One row a packet with SYN, FIN or RST: when, on which direction, and its *tcp_flags*.
+"""One row per packet with SYN, FIN or RST: time, direction, *tcp_flags*.
 
-Or *tcp_flags* is `streams.UNREAD`, bytes of the direction sent at *since_ns* or later have not arrived, or
-`streams.READ`, they have.
+*tcp_flags* `streams.UNREAD`: bytes sent since *since_ns* have not arrived; `streams.READ`: they arrived.
 """
 
 
 @dataclass(slots=True)
 class BusBatch:
-    """Messages of a stretch of a capture and the tables that their numbers point to.
+    """Messages of a part of a capture, with the tables of their numbers.
 
-    *nodes* is uint8 (n, 40), *texts* uint8 (n, 46), *bitmaps* uint8 (n, 2048) and *addresses* uint8 (n, 16), each
-    value once; they only grow from batch to batch until a bound is reached and numbering starts anew, so a number
-    belongs to its batch. *rows* holds what is no whole message: unknown bytes, gaps,
-    skipped packets, problems.
-    *gaps* are those of the *rows* with the packet that told of each.  *released* is the packet with which each message was complete and all before it on its direction were; messages
-    are in this order.  *packed* has every message without its bitmap (`bus_packing.pack`), ending at *packed_ends*;
-    both are empty unless the decoder was asked to keep them.
+    *nodes* is uint8 (n, 40), *texts* uint8 (n, 46), *bitmaps* uint8 (n, 2048) and *addresses* uint8 (n, 16), each value once.
+    They grow from batch to batch up to a bound, then numbering restarts, so a number belongs to its batch. *rows* holds
+    unknown bytes, gaps, skipped packets and problems; *gaps* those of *rows* with their packets. *released*: the packet that
+    completed each message and all before it on its direction; messages are in this order. *packed* has every message without
+    its bitmap (`bus_packing.pack`), ending at *packed_ends*; both are empty unless the decoder keeps them.
     """
 
     messages: Rows
@@ -175,7 +168,7 @@ class BusBatch:
         return address_text(packed_address(self.addresses[number]))
 
     def origin(self, row: int) -> Origin:
-        """Where a message comes from."""
+        """Return the origin of a message."""
         at = self.messages
         return Origin(
             int(at.ts_ns[row]),

@@ -1,7 +1,6 @@
-"""Offset between the clocks of two capture points, measured by the TCP segments that both captured.
+"""Offset between the clocks of two capture points, from the timestamps of TCP segments that both captured.
 
-A segment that both points captured crossed both at nearly one time, so the difference of its two timestamps is the
-offset.  It is positive where the clock of the second point is ahead.
+It is positive if the second clock is ahead.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from cluster_core.kernels.interning import new_interned
 from cluster_core.wire.tcp_stream import FIN, SYN
 
 SEGMENTS_MAX = 1 << 21
-"""Segments that are kept; above it only those of every second, fourth, … connection are, in every file the same ones."""
+"""Maximum segments; beyond, only those of every second, fourth, … connection are kept, the same in every file."""
 _MIX_A, _MIX_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT = np.uint64(29)
 Hashes = NDArray[np.uint64]
@@ -34,10 +33,10 @@ Longs = NDArray[np.int64]
 
 
 class Segments(NamedTuple):
-    """One row a TCP segment: its time and, equal at all points that captured it, its *mark*.
+    """One row per TCP segment: its time, and a *mark* that is equal at all capture points.
 
-    *pair* is equal for both directions of a connection; *upward* says which end sent it, by the order of their addresses.
-    *has_data*: payload, SYN or FIN.
+    *pair* is equal for both directions of a connection; *upward*: direction by the order of addresses; *has_data*: payload,
+    SYN or FIN.
     """
 
     ts_ns: Longs
@@ -134,15 +133,15 @@ _KINDS: Final[tuple[Any, ...]] = (np.int64, np.uint64, np.uint64, np.bool_, np.b
 NO_SEGMENTS: Final = Segments(*[np.zeros(0, dtype=kind) for kind in _KINDS])
 
 COMMON_MIN: Final = 20
-"""Fewer common segments may be retransmissions."""
+"""Minimum common segments; fewer may be retransmissions."""
 COMMON_SHARE: Final = 0.5
 """Share of the differences that must lie close together."""
 TOGETHER_NS: Final = 20_000_000
-"""How close: longer than packets wait in a network."""
+"""Maximum agreement of times: longer than packets wait in a network."""
 
 
 class Offset(NamedTuple):
-    """How far a clock is ahead, measured by *common* segments that agree within *spread_ns*."""
+    """A clock's lead, measured by *common* segments that agree within *spread_ns*."""
 
     ahead_ns: int
     spread_ns: int
@@ -150,7 +149,7 @@ class Offset(NamedTuple):
 
 
 def common_times(first: Segments, second: Segments) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """When each point saw the segments that both saw, once each; and which way they went.  In order of the second."""
+    """Return the times of common segments at each point, once each, and their direction, in order of the second point."""
     first_rows, second_rows = _unique(first), _unique(second)
     _, at_one, at_two = np.intersect1d(
         first.mark[first_rows], second.mark[second_rows], assume_unique=True, return_indices=True
@@ -170,11 +169,7 @@ def _unique(segments: Segments) -> NDArray[np.intp]:
 
 
 def offset_of_copies(first_ns: Longs, second_ns: Longs, upward: NDArray[np.bool_]) -> Offset | None:
-    """The offset from the times of segments that both points saw; None if they contradict each other.
-
-    A segment takes time from one point to the other, in either direction, so the directions are measured separately and
-    averaged.
-    """
+    """Return the offset from the times of common segments, averaged over both directions; None if they contradict."""
     ahead = second_ns - first_ns
     if len(ahead) < COMMON_MIN:
         return None

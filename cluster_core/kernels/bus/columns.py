@@ -1,4 +1,4 @@
-"""A `BusBatch` as Arrow columns: numbers of tables become texts, what a message does not say becomes null."""
+"""Convert a `BusBatch` to Arrow columns: numbers of tables to texts, missing values to null."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TextTable:
     def read(self, rows: NDArray[np.uint8]) -> list[str]:
         """The texts of *rows*, uint8 (n, width)."""
         known = len(self.texts)
-        if not np.array_equal(rows[:known], self._rows[:known]):  # shorter, or another one
+        if not np.array_equal(rows[:known], self._rows[:known]):  # shorter, or renumbered
             known, self.texts = 0, []
         self.texts += [self._decode(row) for row in rows[known:]]
         self._rows = rows
@@ -56,7 +56,7 @@ def address_of(row: NDArray[np.uint8]) -> str:
 
 
 def marks(valid: Mask | None) -> pa.Buffer | None:
-    """A mask as Arrow's validity bits; None where nothing is null."""
+    """Return a mask as Arrow's validity bits; None without nulls."""
     return None if valid is None or valid.all() else bits(valid)
 
 
@@ -68,7 +68,7 @@ class Dictionary(NamedTuple):
 
 
 def dictionary(texts: list[str]) -> Dictionary:
-    """The texts that `texts_at` takes from."""
+    """Return the dictionary for `texts_at`."""
     made = pa.array(texts or [""], pa.string())
     ends = np.frombuffer(made.buffers()[1], dtype=np.int32, count=len(made) + 1)
     width = int(ends[1])
@@ -76,7 +76,7 @@ def dictionary(texts: list[str]) -> Dictionary:
 
 
 def texts_at(known: Dictionary, numbers: NDArray[np.int32]) -> pa.Array:
-    """Texts by number; null where the number is negative."""
+    """Return texts by number; null for negative numbers."""
     is_known = numbers >= 0
     if not is_known.any():
         return pa.nulls(len(numbers), pa.string())
@@ -113,7 +113,7 @@ def unsigned(values: NDArray[np.uint64], valid: pa.Buffer | None) -> pa.Array:
 
 
 def integers(values: NDArray[Any], kind: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """Numbers as *kind*, of 32 or 64 bits; null where `marks` say so."""
+    """Return numbers as *kind*, of 32 or 64 bits; null by `marks`."""
     plain = np.ascontiguousarray(values, dtype=np.int32 if kind.bit_width == 32 else np.int64)
     return pa.Array.from_buffers(kind, len(plain), [valid, pa.py_buffer(plain)])
 
@@ -133,10 +133,10 @@ def message_columns(
     texts: list[str],
     addresses: list[str],
 ) -> dict[str, pa.Array]:
-    """Columns of ``schemas.history.MESSAGE_FIELDS`` by name.
+    """Return the columns of ``schemas.history.MESSAGE_FIELDS`` by name.
 
-    *bitmap_ids* are the numbers of the batch's bitmaps in the snapshot; *nodes*, *texts* and *addresses* its tables; *file* is that of
-    all messages, or of each.
+    *bitmap_ids*: numbers of the batch's bitmaps in the snapshot; *nodes*, *texts*, *addresses*: its tables; *file*: of all
+    messages, or of each.
     """
     at = batch.messages.view(np.ndarray)
     count = len(batch)
@@ -195,7 +195,7 @@ def message_columns(
 
 
 def _shard_ids(batch: BusBatch) -> pa.Array:
-    """The shard id in the extensions of each message (R65); null where there is none."""
+    """Return the shard id in each message's extensions (R65), or null."""
     rows, count = batch.extensions.view(np.ndarray), len(batch)
     ends = rows["data_end"]
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
@@ -210,7 +210,7 @@ def _shard_ids(batch: BusBatch) -> pa.Array:
     ids = windows[starts].view(np.uint8).reshape(-1, NODE_ID_BYTES)
     valid = np.zeros(count, np.bool_)
     valid[messages] = True
-    if ids.max() >= 0x80 or not ids.all():  # not what a server sends: texts of several lengths
+    if ids.max() >= 0x80 or not ids.all():  # no server sends these: texts of several lengths
         texts = iter([text_of(row) for row in ids])
         return pa.array([next(texts) if is_told else None for is_told in valid], pa.string())
     offsets = np.zeros(count + 1, dtype=np.int32)
@@ -227,7 +227,7 @@ def _is_one_of(kinds: NDArray[np.int32], types: tuple[int, ...]) -> Mask:
 
 
 def _type_names(kinds: NDArray[np.int32]) -> pa.Array:
-    """Names of types; those beyond the known ones are rare."""
+    """Return names of types, also of unknown ones."""
     if not len(kinds) or kinds.max() < len(TYPE_NAMES):
         return texts_at(_known_names(), kinds)
     distinct, which = np.unique(kinds, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Packets in the windows of captures, pcap and pcapng, found without copying their bytes."""
+"""Find packets in the windows of captures, pcap and pcapng, without copying."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NO_BYTES = np.zeros(0, dtype=np.uint8)
 
 
 class PacketReader:
-    """Reads one decompressed capture: fill the bytes that `room` gives and tell `take` how many, then `end_source`.
+    """Reads one decompressed capture: fill the bytes of `room` and pass their number to `take`, then `end_source`.
 
-    *problems* lists what is wrong with the file.  *ahead_ns* is how far its clock is ahead, *number* and *rank* are those of the
-    file; no packet has its turn before *from_ns*.
+    *problems* lists faults of the file. *ahead_ns*: lead of its clock; *number*, *rank*: of the file; no packet has its turn
+    before *from_ns*.
     """
 
     def __init__(self, number: int = 0, rank: int = 0, *, ahead_ns: int = 0, from_ns: int = 0) -> None:
@@ -40,18 +40,18 @@ class PacketReader:
         self._offset = 0  # of the tail's first byte in the file
         self._other: CaptureReader | None = None
         self._pcap: tuple[bool, int, int] | None = None
-        """Of a pcap file: whether it is little-endian, ns per unit of the fraction, link type."""
+        """For a pcap file: little-endian or not, ns per unit of the fraction, link type."""
         self._damage: CaptureProblem | None = None
 
     def room(self, size_bytes: int) -> memoryview:
-        """Return room for the next bytes of the file, behind the incomplete packet of the bytes before; good until `take`."""
+        """Return room for the next bytes, behind the incomplete packet before them; valid until `take`."""
         kept = len(self._tail)
         self._window = np.empty(kept + size_bytes, dtype=np.uint8)
         self._window[:kept] = self._tail
         return self._window.data[kept:]
 
     def take(self, count: int) -> Iterator[Packets]:
-        """Take the first *count* bytes of the `room`, where the packets stay, and yield what they complete."""
+        """Take the first *count* bytes of the `room`, where packets stay, and yield complete ones."""
         kept, window, self._window = len(self._tail), self._window, _NO_BYTES
         data = window[: kept + count]
         if self._damage is not None:

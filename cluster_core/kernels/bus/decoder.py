@@ -1,9 +1,8 @@
-"""Packets of captures to columns of bus messages.
+"""Decode packets of captures to columns of bus messages.
 
-Packets (`containers`, `packet_order`) go through three kernels: TCP segments, messages in order, columns.  The second one
-only lists holes, overlaps, lost step and cut packets; the plain `TcpStream` and `BusFramer` follow these, and their messages
-are put back in order of packets before the third kernel sees them.  Memory is bounded by a batch, the open directions and
-their incomplete messages.
+Three kernels: TCP segments, messages in order, columns. The second one lists holes, overlaps, lost step and cut packets
+for the plain `TcpStream` and `BusFramer`, and their messages are merged in packet order. Memory is bounded by a batch, the
+open directions and their incomplete messages.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _SCRATCH = ("_records", "_segments", "_reasons")
 
 
 class BusDecoder:
-    """Decodes the packets of a series in order into batches; never raises on any input: problems are rows of the batches.
+    """Decodes the packets of a series in order into batches; problems are rows of the batches, never exceptions.
 
-    *keep_packed*: the batches hold the messages' bytes, too.  It can be saved between two files (`cluster_core.replay.saving`).
+    *keep_packed*: keep the messages' bytes. The state can be saved between two files (`cluster_core.replay.saving`).
     """
 
     def __init__(self, *, streams_max: int = STREAMS_MAX, keep_packed: bool = False) -> None:
@@ -53,18 +52,18 @@ class BusDecoder:
         return self._follower.repeated_bytes
 
     def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:
-        """Follow packets whose *records* (`RECORD`) say where in *data* they are."""
+        """Follow packets at the positions *records* (`RECORD`) of *data*."""
         for start in range(0, len(records), PACKETS_PER_CHUNK):
             part = records[start : start + PACKETS_PER_CHUNK]
             self._records.view(np.ndarray)[: len(part)] = part
             yield from self._follow(data, len(part))
 
     def rest(self) -> Iterator[BusBatch]:
-        """Yield what was put off in order to come with later packets."""
+        """Yield deferred messages."""
         yield from self._follower.rest()
 
     def end_packets(self) -> BusBatch:
-        """The captures end: tell what was skipped in them."""
+        """End the captures: report skipped packets."""
         batch = self.empty()
         for reason, counts in sorted(self._skipped.items()):
             batch.rows.append(SkippedPackets(SKIP_REASONS[reason], *counts))
@@ -72,11 +71,11 @@ class BusDecoder:
         return batch
 
     def empty(self) -> BusBatch:
-        """A batch without messages, for rows of others, unless something was put off."""
+        """Return a batch without messages, for other rows, unless messages are deferred."""
         return self._follower.batch()
 
     def finish(self) -> BusBatch:
-        """The series ends: what every direction still held."""
+        """End the series: return the remaining content of all directions."""
         return self._follower.finish()
 
     def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[BusBatch]:

@@ -1,7 +1,4 @@
-"""Segments to batches of messages.
-
-The kernels' fast path and the plain code's slow path, put together in order of packets.
-"""
+"""Convert segments to batches of messages: merge the kernels' fast path with the plain code in packet order."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ SIDE_BYTES = 4 << 20
 MESSAGES_PER_CHUNK = 320_000
 MESSAGES_PER_BATCH = 3 << 12
 CHUNKS_PER_BATCH = 18
-"""A batch has so many messages, or those of so many chunks: each costs the same, whatever is in it."""
+"""Maximum chunks per batch: each batch has the same base cost."""
 STREAMS_AT_FIRST = 4096
 NODES_MAX = 1 << 17
 TEXTS_MAX = 1 << 17
@@ -60,7 +57,7 @@ class _Extra(NamedTuple):
 
 
 class _Where(NamedTuple):
-    """The direction that the plain code works on, as it was at its segment."""
+    """State of the plain code's direction at its segment."""
 
     key: int
     row: int
@@ -69,7 +66,7 @@ class _Where(NamedTuple):
 
 
 class BusFollower:
-    """Follows the directions of a series; `follow` takes the segments of a chunk, and yields a batch of those of many chunks."""
+    """Follows the directions of a series; `follow` takes a chunk of segments, and yields batches of many chunks."""
 
     def __init__(self, streams_max: int, *, keep_packed: bool = False) -> None:
         self._keep_packed = keep_packed
@@ -97,7 +94,7 @@ class BusFollower:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lists that are empty between two calls; of the side buffer what is in use."""
+        """Return the state without lists that are empty between two calls, and only the used part of the side buffer."""
         self._compact_side(0)
         state = {name: value for name, value in self.__dict__.items() if name not in _SCRATCH}
         state["_side"] = self._side[: self._tops[bs.SIDE_TOP]].copy()
@@ -113,7 +110,7 @@ class BusFollower:
     def follow(
         self, data: NDArray[np.uint8], records: Rows, segments: Rows, count: int, packet_base: int
     ) -> Iterator[BusBatch]:
-        """Follow *count* segments whose bytes are in *data*; a batch comes when there is enough for one."""
+        """Follow *count* segments with bytes in *data*; yield a batch when it is full."""
         yield from self._bound_tables()
         self._last_packet = packet_base + count - 1
         start = 0
@@ -136,12 +133,12 @@ class BusFollower:
             yield self.batch()
 
     def rest(self) -> Iterator[BusBatch]:
-        """What is not yet enough for a batch, as one."""
+        """Return the messages of an incomplete batch."""
         if self._gathered.stretches:
             yield self.batch()
 
     def batch(self) -> BusBatch:
-        """The batch of what has come since the last one, which may be nothing."""
+        """Return the messages since the last batch, possibly none."""
         return self._gathered.batch(self._tables, self.addresses.rows())
 
     def reserve_addresses(self, count: int) -> Iterator[BusBatch]:
@@ -153,7 +150,7 @@ class BusFollower:
         self.addresses = grown(self.addresses, 2 * count)
 
     def finish(self) -> BusBatch:
-        """The series ends: give up what every direction holds, in order of their numbers."""
+        """End the series: return the remaining content of directions, in order of their numbers."""
         active = self._active()
         return self._give_up(active[np.argsort(self._streams.rows.number[active])], unlink=False)
 
@@ -162,7 +159,7 @@ class BusFollower:
         return np.flatnonzero(self._streams.rows.state[:used] != bs.RETIRED)
 
     def _gather(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> None:
-        """Decode what the kernel found and what the plain code finds in the segments that it only listed."""
+        """Decode the kernel's messages, and those of listed segments by the plain code."""
         tops = self._tops
         if tops[bs.LISTED] or tops[bs.RETIREMENTS]:
             self._do_listed(data, records, segments, packet_base)
@@ -220,7 +217,7 @@ class BusFollower:
         return slow
 
     def _hand_back(self, row: int) -> None:
-        """Let the kernel go on with a direction in which nothing unusual is pending."""
+        """Return a direction without pending irregularities to the kernel."""
         slow = self._slow.get(row)
         streams = self._streams
         if slow is None or streams.rows.state[row] != bs.SLOW:
@@ -247,7 +244,7 @@ class BusFollower:
         del self._slow[where.row]
 
     def _settle(self, where: _Where, slow: _Slow, settled: list[Bytes | Gap]) -> None:
-        """Cut what is in order into messages."""
+        """Cut ordered bytes into messages."""
         for item in settled:
             if isinstance(item, Bytes):
                 frames = slow.framer.feed(item.payload, item.mark)
@@ -283,7 +280,7 @@ class BusFollower:
         return address_text(packed_address(self.addresses.rows()[number]))
 
     def _decode(self, data: NDArray[np.uint8], spans: _Spans, released: NDArray[np.int64]) -> None:
-        """Decode messages of both kinds, which are in one order."""
+        """Decode messages of both kinds, which share one order."""
         extras, self._extras = self._extras, []
         plain = np.frombuffer(bytearray().join(extra.raw for extra in extras), dtype=np.uint8) if extras else _NO_BYTES
         buffers = (data, self._side, plain)
@@ -336,7 +333,7 @@ class BusFollower:
     def _give_up(self, chosen: NDArray[np.int64], *, unlink: bool) -> BusBatch:
         """End the directions *chosen*, in that order; *unlink*: their peers live on and lose them."""
         table = self._streams.rows
-        turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last one is that of no peer
+        turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last entry is for no peer
         turn[chosen] = np.arange(len(chosen))
         pending = table.part_at >= 0
         pending[list(self._slow)] = True
@@ -387,7 +384,7 @@ def _segment_of(data: NDArray[np.uint8], records: Rows, segments: Rows, index: i
 
 
 def _merged(spans: _Spans, extras: list[_Extra]) -> _Spans:
-    """Add the plain code's messages, which lie one after the other in their buffer, in order of keys."""
+    """Merge the plain code's messages, consecutive in their buffer, by key."""
     if not extras:
         return spans
     added = new_rows(bs.SPAN, len(extras))

@@ -1,6 +1,6 @@
-"""Messages on identified connections, in bulk: the only filter of messages that change nothing but clocks and sums.
+"""Skip messages on identified connections that only change clocks and sums, in bulk.
 
-A run ends at the first message that may change more; `cluster_core.replay.dispatch` takes that one.
+A run ends at the first message that may change more; `cluster_core.replay.dispatch` processes that one.
 """
 
 # mypy: disable-error-code="no-any-return,return-value"
@@ -32,16 +32,16 @@ LINK = np.dtype(
     ],
     align=True,
 )
-"""One row a connection.  *opener* and *acceptor* are numbers of processes, *…_end* of the addresses on the wire.
+"""One row per connection: numbers of *opener* and *acceptor* processes, *…_end* of their addresses.
 
-By who speaks, [0] the opener: the number of the *sender* that its messages name (`NOBODY` where they may not pass), the
-row of the *pair*, when it *spoke* last, and whether a message *has passed*.
+By side, [0] the opener: number of the named *sender* (`NOBODY`: messages must not pass), row of the *pair*, time of the
+last message, and whether a message *has passed*.
 """
 NOBODY: Final = -2
-"""No message names this sender; -1 stands for one that names none."""
+"""Sender that no message names; -1 is a missing sender."""
 NOW, COUNT, FRESH, IS_UNKNOWN, TURNS = range(5)
-"""Places in the turns of `pass_known`: the time, how many passed, how many sides of links did so for the first time, and
-whether it ended at a link or a sender that is not known."""
+"""Entries of the turns of `pass_known`: time, passed messages, newly used sides of links, and whether it ended at an
+unknown link or sender."""
 _ROWS_MIN: Final = 256
 _INITIATOR, _UNSEEN = INITIATOR, UNSEEN
 
@@ -54,7 +54,7 @@ class Links(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The time, and what ends a run: a time that is not reached, a clock that goes back by more."""
+    """Time, and ends of a run: an unreachable time, and a clock that goes back further."""
 
     now_ns: int
     before_ns: int
@@ -62,9 +62,7 @@ class Bounds(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What passed: row, turn, row of the link and pair of each message; links as twice their row and the side that spoke
-    for the first time.
-    """
+    """Passed messages: row, turn, link row and pair of each; newly used sides of links as twice their row plus side."""
 
     row: NDArray[np.int64]
     ts_ns: NDArray[np.int64]
@@ -75,7 +73,7 @@ class Passed(NamedTuple):
 
 @njit(inline="always")
 def _slot_of(connection: int, size: int) -> int:
-    """Where the search for a connection begins."""
+    """Return the first slot of the search for a connection."""
     return (connection * np.int64(0x9E3779B1)) & (size - 1)
 
 
@@ -113,9 +111,9 @@ def pass_known(
     turns: NDArray[np.int64],
     passed: Passed,
 ) -> int:
-    """Let the messages that *order* names from *at* on pass, up to the first that is not to; return its place.
+    """Pass the messages in *order* from *at* on, up to the first one that must not pass; return its place.
 
-    *senders* is the number of each message's sender, -1 for none; *order* may name what is no message, by a number beyond them or below 0.
+    *senders* is the number of each message's sender, -1 for none; numbers in *order* out of range are no messages.
     """
     now, count, fresh = turns[NOW], np.int64(0), np.int64(0)
     turns[IS_UNKNOWN] = 0
@@ -154,7 +152,7 @@ def pass_known(
 def gather(
     source: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], target: NDArray[np.uint8]
 ) -> None:
-    """Copy stretches of *source*, one behind the other."""
+    """Copy parts of *source*, one behind the other."""
     top = np.int64(0)
     for one in range(starts.shape[0]):
         size = stops[one] - starts[one]
@@ -163,9 +161,9 @@ def gather(
 
 
 class SeenMessages:
-    """Messages of a batch and in which order they have their turn, with other things, whose numbers are beyond theirs or below 0.
+    """Messages of a batch in turn, mixed with other evidence, numbered beyond them or below 0.
 
-    *senders* are numbers of *names*, -1 for none; `sender_numbers` are what a table calls them.
+    *senders* are numbers of *names*, -1 for none; `sender_numbers` are those of a table.
     """
 
     def __init__(
@@ -179,7 +177,7 @@ class SeenMessages:
         return len(self.order)
 
     def said(self, at: int, count: int) -> Iterator[tuple[int, int, str, int]]:
-        """Of the messages among so many things from place *at* on whose connection is known: it, who speaks (0 the opener), the sender, its number."""
+        """Yield messages on known connections among *count* places from *at* on: number, side (0 the opener), sender, its number."""
         rows = self.messages.view(np.ndarray)
         places = self.order[at : at + count]
         places = places[(places >= 0) & (places < len(rows))]
@@ -193,14 +191,14 @@ class SeenMessages:
             yield connection, int(side), self._names[sender], number
 
     def number_senders(self, numbers: dict[str, int]) -> None:
-        """Number the senders as *numbers* does, which grows."""
+        """Number the senders as in *numbers*, which grows."""
         if self.sender_numbers is None:
             indexes = [numbers.setdefault(name, len(numbers)) if name else -1 for name in self._names]
             self.sender_numbers = np.array(indexes, np.int32)[self._senders]
 
 
 class Passing(NamedTuple):
-    """Messages that passed, in their order: rows, turns, pairs, types and sizes; numbers of the processes at both ends, and of the opener's address."""
+    """Passed messages in order: rows, turns, pairs, types, sizes; numbers of both processes, and of the opener's address."""
 
     rows: NDArray[np.int64]
     ts_ns: NDArray[np.int64]
@@ -213,9 +211,9 @@ class Passing(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a run came to: the place where it ended and whether at an unknown link; what passed and when the last one did.
+    """End of a run, whether at an unknown link, passed messages, and the time of the last one.
 
-    *fresh* are pairs with connections that they use for the first time.
+    *fresh* are pairs with newly used connections.
     """
 
     at: int
@@ -235,7 +233,7 @@ class LinkTable:
 
     @property
     def is_loose(self) -> bool:
-        """Whether most rows are of connections that were forgotten."""
+        """Return whether most rows belong to forgotten connections."""
         return self._count > 2 * len(self._row_of) + _ROWS_MIN
 
     def clear(self) -> None:
@@ -245,12 +243,12 @@ class LinkTable:
         self._count = self._indexed = 0
 
     def knows(self, connection: int, side: int) -> bool:
-        """Whether somebody may speak on that side of a connection."""
+        """Return whether a sender may pass on that side of a connection."""
         row = self._row_of.get(connection, -1)
         return row >= 0 and bool(self._links.rows[row]["sender"][side] != NOBODY)
 
     def enter(self, connection: int, side: int, sender: int, pair: int, ends: tuple[int, int, int]) -> None:
-        """*sender* may speak on that side of a connection, and counts for *pair*; *ends* are opener, acceptor and the opener's address."""
+        """Let *sender* pass on a side of a connection, counted for *pair*; *ends*: opener, acceptor, opener's address."""
         row = self._row_of.get(connection, -1)
         if row < 0:
             row = self._add(connection)
@@ -265,7 +263,7 @@ class LinkTable:
             self._links.rows[row]["connection"], self._links.rows[row]["has_passed"] = -1, 0
 
     def spoken(self, connection: int | None = None) -> Iterator[tuple[int, int, int]]:
-        """*connection*, or each, on which messages passed, and when both sides spoke last, 0 for never."""
+        """Yield used connections (or *connection*) with the times of both sides' last message, 0 for never."""
         rows = range(self._count) if connection is None else [self._row_of.get(connection, -1)]
         for row in rows:
             link: Any = self._links.rows[row]

@@ -1,4 +1,4 @@
-"""A block of bus messages to columns: the batch twin of `wire.bus.decode_message` and `decode_partial`."""
+"""Decode bus messages to columns, as `wire.bus.decode_message` and `decode_partial` do."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tables(NamedTuple):
 
 @borrowing()
 def _scan_extensions(data: NDArray[np.uint8], at: int, end: int, count: int) -> tuple[int, int]:
-    """The twin of `decode_extensions`: how many records are whole, and where reading stops."""
+    """Return the number of complete extension records and the end of reading, as `decode_extensions` does."""
     for index in range(count):
         if end - at < 8:
             return index, at
@@ -95,10 +95,10 @@ def _measure_gossip(data: NDArray[np.uint8], at: int, end: int, sizes: NDArray[n
 
 @borrowing()
 def measure(data: NDArray[np.uint8], at: int, length: int, sizes: NDArray[np.int64]) -> None:
-    """Find the parts of one message: the twin of `decode_body`.
+    """Find the parts of one message, as `decode_body` does.
 
-    Fills *sizes* with gossip entries, extensions, bytes of extension data, of the channel, of the payload, and bytes
-    that are not understood; and with `UNDERSTOOD`, `REST_UNKNOWN` or `BODY_UNKNOWN`.
+    *sizes* receives gossip entries, extensions, bytes of extension data, channel and payload, unknown bytes; and
+    `UNDERSTOOD`, `REST_UNKNOWN` or `BODY_UNKNOWN`.
     """
     sizes[:] = 0
     end = at + length
@@ -140,7 +140,7 @@ def measure(data: NDArray[np.uint8], at: int, length: int, sizes: NDArray[np.int
 
 @borrowing(inline="always")
 def _bitmap_of(tables: Tables, node: int, data: NDArray[np.uint8], at: int) -> int:
-    """The number of a bitmap; what the node claimed last is compared first, because it rarely changes."""
+    """Return the number of a bitmap; the node's last one is compared first, as it rarely changes."""
     last = np.int64(tables.last_bitmap[node])
     if last >= 0 and is_row(tables.bitmaps, last, data, at, _BITMAP):
         return last  # type: ignore[return-value]
@@ -151,7 +151,7 @@ def _bitmap_of(tables: Tables, node: int, data: NDArray[np.uint8], at: int) -> i
 
 @borrowing(inline="always")
 def _is_zero(data: NDArray[np.uint8], at: int, width: int) -> bool:
-    """Whether *width* bytes, at least 8, are all zero."""
+    """Return whether *width* bytes, at least 8, are all zero."""
     total = word64(data, at + width - 8)
     for word in range(width >> 3):
         total |= word64(data, at + 8 * word)
@@ -169,7 +169,7 @@ def _fill_header(
     streams: Streams,
     stream: int,
 ) -> None:
-    """Columns of a full header, as far as it was captured; the direction's node becomes its sender."""
+    """Write the columns of a full header, as far as captured, and set the direction's sender."""
     out[row].port = big16(data, at + 10)
     out[row].count = big16(data, at + 14)
     if length < 16 + 24 + _ID:
@@ -182,7 +182,7 @@ def _fill_header(
         node = intern(tables.nodes, data, at + 40, _ID)
         streams.rows[stream].node = node
     if length < _HEADER:
-        if out[row].direction < 0:  # the header's own bus port is not there: the usual one (R1)
+        if out[row].direction < 0:  # the header's own bus port is missing: use the default (R1)
             out[row].direction = 1 if out[row].port + _BUS_PORT == out[row].source_port else 0
         return
     out[row].slots = _bitmap_of(tables, node, data, at + 80)
@@ -274,10 +274,10 @@ def fill(
     tops: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> int:
-    """Decode messages from *start* on, in order; returns the first for which a table or a column lacks room, their number if none.
+    """Decode messages from *start* on; return the first one without room in a table or column, or their number.
 
-    The first of all becomes row *first* of the columns.  *tops* counts the gossip entries and extensions so far; *sizes* is for
-    `measure`, and tells what the one needs for which there is no room.
+    The first becomes row *first* of the columns. *tops* counts gossip entries and extensions; *sizes* is for `measure`, and
+    holds the sizes of the message without room.
     """
     for index in range(start, spans.shape[0]):
         row = first + index

@@ -1,8 +1,7 @@
-"""Packets of many capture files in one order of time, and the copies among them.
+"""Merge packets of many capture files in time order, and drop copies.
 
-A file keeps its own order: a packet has its turn at the latest time that its file has shown until then, so packets that
-several processors wrote microseconds out of order stay where they are.  Turns of equal times go by the rank of the files.
-So the order depends on the files alone, not on which of them were read together.
+A file keeps its own order: a packet's turn is the latest time in its file so far; equal turns go by file rank. So the
+order does not depend on files being read together.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ def placed(offset: int) -> tuple[int, int]:
 
 
 class Room:
-    """A buffer that is used again and again: the pages of a fresh one cost more than what is written there."""
+    """A reused buffer: fresh pages cost more than the data written to them."""
 
     def __init__(self) -> None:
         self._data = _NO_BYTES
 
     def of(self, size: int) -> NDArray[np.uint8]:
-        """So many bytes; what stood in the buffer before is not good any more."""
+        """Return *size* bytes; the buffer's previous content is invalid."""
         if len(self._data) < size:
             self._data = np.empty(size + size // 4, dtype=np.uint8)
         return self._data[:size]
@@ -52,7 +51,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """Packets: *turns_ns* is when each has its turn, *ranks* that of its file, *records* are `RECORD` with places in *data*."""
+    """Packets: *turns_ns* are their turns, *ranks* those of their files, *records* are `RECORD` with positions in *data*."""
 
     turns_ns: NDArray[np.int64]
     ranks: NDArray[np.int64]
@@ -67,7 +66,7 @@ class Packets:
         return Packets(self.turns_ns[start:stop], self.ranks[start:stop], self.records[start:stop], self.data)
 
     def stretch(self, start: int, stop: int) -> Packets:
-        """Some of them with their bytes, which must lie in their order."""
+        """Return packets *start* to *stop*; their bytes must be in order."""
         packets = self.part(start, stop)
         if not len(packets):
             return NO_PACKETS
@@ -106,7 +105,7 @@ def unpacked(blob: bytes) -> Packets:
 
 
 def _edges(count: int, size: int) -> list[int]:
-    """Where the columns of *count* packets with *size* bytes begin, and the last one ends."""
+    """Return the boundaries of the columns of *count* packets with *size* bytes."""
     return list(itertools.accumulate((8 * count, 8 * count, RECORD.itemsize * count, size), initial=0))
 
 
@@ -116,7 +115,7 @@ def _columns(raw: NDArray[np.uint8], edges: list[int]) -> tuple[NDArray[Any], ..
 
 
 def merged(parts: Sequence[Packets], room: Room) -> Packets:
-    """Packets of several files, each part in its order, in one order; the bytes go to *room*, but for a single part's."""
+    """Merge packets of several files, each part in order; bytes are copied to *room* unless there is only one part."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return NO_PACKETS
@@ -124,7 +123,7 @@ def merged(parts: Sequence[Packets], room: Room) -> Packets:
         return parts[0]
     turns = np.concatenate([part.turns_ns for part in parts])
     ranks = np.concatenate([part.ranks for part in parts])
-    # as bytes: numpy compares the fields of each part with those of the others
+    # as bytes: numpy would compare fields of records
     records = np.concatenate([part.records.view(np.uint8) for part in parts]).view(RECORD)
     starts = np.cumsum([0] + [len(part.data) for part in parts[:-1]])
     records["at"] += np.repeat(starts, [len(part) for part in parts])
@@ -136,7 +135,7 @@ def merged(parts: Sequence[Packets], room: Room) -> Packets:
 
 @njit()
 def _gather(source: NDArray[np.uint8], records: Rows, target: NDArray[np.uint8]) -> None:
-    """Copy the bytes of *records*, one behind the other, and let the records say where they are now."""
+    """Copy the bytes of *records*, consecutively, and update their positions."""
     top = np.int64(0)
     for index in range(records.shape[0]):
         size = np.int64(records[index]["captured"])

@@ -1,7 +1,4 @@
-"""Packets of a capture window to columns.
-
-The batch twin of `formats.capture.pcap`; the very functions of `formats.capture.link_layers`, compiled.
-"""
+"""Packets of a capture window as columns, with the functions of `formats.capture.link_layers` compiled."""
 
 from __future__ import annotations
 
@@ -18,13 +15,10 @@ from cluster_core.kernels.raw_bytes import big16, big32, copy_bytes, little32
 
 ADDRESS_BYTES = 16
 IPV4_MARK = 0xFF
-"""An IPv4 address is kept in 16 bytes behind twelve of these.
-
-As IPv6 that would be multicast, so it is no other address.
-"""
+"""Prefix byte of an IPv4 address in 16 bytes, repeated twelve times; as IPv6 it would be multicast."""
 
 PACKETS_PER_CHUNK = 1 << 12
-"""Packets are followed so many at a time: their bytes lie in the cache for the kernels that decode them."""
+"""Packets per pass: their bytes stay in the cache for the decoding kernels."""
 
 WANTS_BYTES = 0
 CHUNK_FULL = 1
@@ -46,7 +40,7 @@ RECORD = np.dtype(
         ("link_type", np.int32),
     ]
 )
-"""A packet as the container gives it: *at* is where the *captured* bytes begin in the buffer, *offset* in the file."""
+"""A packet of the container: *at* is the start of the *captured* bytes in the buffer, *offset* in the file."""
 
 SEGMENT = np.dtype(
     [
@@ -64,13 +58,13 @@ SEGMENT = np.dtype(
     ],
     align=True,
 )
-"""The TCP segment of a packet; *reason* as in `link_layers.SKIP_REASONS`, the rest is only set where it is 0.
+"""The TCP segment of a packet; *reason* as in `link_layers.SKIP_REASONS`, other fields are set if it is 0.
 
-*source* and *target* are numbers of addresses, *start* is where the payload begins in the buffer.
+*source* and *target* are numbers of addresses, *start* is the payload's position in the buffer.
 """
 
 Rows = np.recarray[Any, Any]
-"""Rows of one of the structures of the kernels: ``rows.field`` is a column, ``rows[i].field`` a value."""
+"""Rows of a kernel structure: ``rows.field`` is a column, ``rows[i].field`` a value."""
 
 
 def new_rows(kind: np.dtype[np.void], count: int) -> Rows:
@@ -79,7 +73,7 @@ def new_rows(kind: np.dtype[np.void], count: int) -> Rows:
 
 
 def rows_to_fill(kind: np.dtype[np.void], count: int) -> Rows:
-    """Rows of a structure with whatever is in the memory: for who writes every field of a row before reading it."""
+    """Return uninitialised rows of a structure."""
     return np.empty(count, dtype=kind).view(np.recarray)
 
 
@@ -93,9 +87,9 @@ def walk_pcap(
     link_type: int,
     records: Rows,
 ) -> tuple[int, int, int]:
-    """Read pcap records from *at* on: (records, where reading stopped, `WANTS_BYTES`, `CHUNK_FULL` or `BAD_RECORD`).
+    """Read pcap records from *at* on, as `PcapReader`: (records, end, `WANTS_BYTES`, `CHUNK_FULL` or `BAD_RECORD`).
 
-    *base* is added to positions in the buffer to get offsets in the file.  The twin of `PcapReader`.
+    *base* is added to positions in the buffer to get offsets in the file.
     """
     size = data.shape[0]
     room = records.shape[0]
@@ -188,5 +182,5 @@ def _view_segments(
 
 
 def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses: Interned, segments: Rows) -> None:
-    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones a record."""
+    """Find the TCP segment of each of *count* records; *addresses* has room for two new ones per record."""
     _view_segments(data, records, count, addresses, segments, np.full(_ADDRESS, _MARK, dtype=np.uint8))

@@ -1,7 +1,4 @@
-"""Raw messages without the slot bitmap of their header: nine tenths of most messages, and nearly always the same.
-
-`pack_all` takes the bitmaps out, `unpack` puts one back.
-"""
+"""Pack raw messages without the slot bitmap of their header, which is most of a message and rarely changes."""
 
 from __future__ import annotations
 
@@ -30,17 +27,17 @@ BITMAP_AT: Final = 80
 BITMAP_END: Final = BITMAP_AT + SLOT_BITMAP_BYTES
 PACKED_HEADER_BYTES: Final = HEADER_BYTES - SLOT_BITMAP_BYTES
 HEADERS_CACHED: Final = 1 << 12
-"""A node sends one header to many, until a second or an offset has passed."""
+"""Cached headers: a node sends one header to many receivers."""
 _AT, _END, _BITMAP, _HEADER, _LIGHT = BITMAP_AT, BITMAP_END, SLOT_BITMAP_BYTES, HEADER_BYTES, LIGHT_BIT
 
 
 def unpack(packed: bytes, bitmap: bytes) -> bytes:
-    """The message of a packed one and its bitmap (empty if it has none)."""
+    """Return the message of a packed one and its bitmap (empty for none)."""
     return b"".join((packed[:BITMAP_AT], bitmap, packed[BITMAP_AT:])) if bitmap else packed
 
 
 def decode_packed(packed: bytes, bitmap: bytes) -> Message:
-    """`decode_message` of what `unpack` gives, with its errors."""
+    """Return `decode_message` of the unpacked message, with its errors."""
     if bitmap and len(packed) + SLOT_BITMAP_BYTES == int.from_bytes(packed[4:8], "big"):
         header = _packed_header(packed[:PACKED_HEADER_BYTES], bitmap)
         if header.type in GOSSIP_TYPES:
@@ -64,10 +61,7 @@ def pack_all(
     ends: NDArray[np.int64],
     packed: NDArray[np.uint8],
 ) -> int:
-    """Write all messages packed, one after the other; *ends* gets where each ends.  Returns the bytes used.
-
-    With an empty *packed* it only counts.
-    """
+    """Write all messages packed, consecutively, with their *ends*; return the size; an empty *packed* is only measured."""
     top = np.int64(0)
     write = packed.shape[0] > 0
     for row in range(spans.shape[0]):

@@ -1,8 +1,7 @@
 """Age of a node's last pong at each PING to it, gossip included, and the node timeout T from these ages (R31, R32, R44).
 
-A PING is due when the last pong is older than T/2. Ages of due pings lie in one tick above T/2, those of random pings
-below, so T/2 is the start of the last dense tick. With a long timeout and few nodes, random pings keep all pongs young,
-and T is unknown.
+Ages of due pings lie in one tick above T/2, those of random pings below, so T/2 starts the last dense tick. With a long
+timeout and few nodes, random pings keep all pongs young, and T is unknown.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from cluster_core.wire.bus import MessageType
 _INITIATOR, _UNSEEN, _FAILURES, _SLACK_MS = INITIATOR, UNSEEN, int(FAILURES), CLOCK_SLACK_MS
 _PING, _PONG = int(MessageType.PING), int(MessageType.PONG)
 OPENER, ACCEPTOR, PONGED, ENDS = range(4)
-"""Columns of `Known.ends`: who opened a connection, who accepted it, and who sent the last pong there."""
+"""Columns of `Known.ends`: opener of a connection, acceptor, and sender of the last pong there."""
 START_NS, NOW_NS, AGES, IS_OVER, TURNS = range(5)
-"""Places in the turns of `note_ages`: the first moment and the last, ages found, whether it is over."""
+"""Entries of the turns of `note_ages`: first and last time, number of ages, whether it is over."""
 NOBODY: Final = -1
 NODES_MAX: Final = 2_000
-"""Nodes beyond are not watched; a few tell enough."""
+"""Maximum number of watched nodes."""
 CONNECTIONS_MAX: Final = 100_000
 _ROWS_MIN: Final = 64
 
 
 class Known(NamedTuple):
-    """What is known of nodes, which are numbers: *ends* of every connection, when a node (row) heard of the last pong of another, in ms,
-    0 for never, and whether it waits for one.
+    """State of nodes by number: *ends* of connections, each node's (row) last pong time of others in ms (0: never), and
+    whether it waits for one.
     """
 
     ends: NDArray[np.int32]
@@ -46,8 +45,8 @@ class Known(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Messages in the order of their turns (other things in it are beyond them, or below 0): the connection of each, its sender, `NOBODY` for
-    one that does not say, and its gossip entries, which begin at *first*, of which *about* tells the node.
+    """Messages in turn (other numbers are no messages): connection, sender (`NOBODY`: missing), and gossip entries from
+    *first* on, with *about* as node.
     """
 
     messages: Rows
@@ -61,7 +60,7 @@ class Said(NamedTuple):
 
 @njit()
 def note_ages(said: Said, known: Known, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]) -> None:
-    """Take messages in until *ages* (ms) is full, or the time since the first one is *longest_ns*."""
+    """Process messages until *ages* (ms) is full, or *longest_ns* have passed since the first one."""
     for row in said.order:
         if 0 <= row < said.senders.shape[0] and said.senders[row] >= 0 and said.messages[row].direction != _UNSEEN:
             end = OPENER if said.messages[row].direction == _INITIATOR else ACCEPTOR
@@ -98,7 +97,7 @@ def note_ages(said: Said, known: Known, longest_ns: int, turns: NDArray[np.int64
 
 @njit()
 def _hear(said: Said, row: int, hearer: int, now_ms: int, known: Known) -> None:
-    """The gossip of a message tells *hearer* of younger pongs."""
+    """Update *hearer*'s pong times from the gossip of a message."""
     for at in range(said.first[row], said.first[row + 1]):
         node = said.about[at]
         if node < 0 or known.is_pending[hearer, node] or said.gossip[at].node_flags & _FAILURES:
@@ -109,7 +108,7 @@ def _hear(said: Said, row: int, hearer: int, now_ms: int, known: Known) -> None:
 
 
 class PongAges:
-    """Feed it all messages in the order of their turns; it is over, and *ages* (ms) are all, after so many, or so much time."""
+    """Takes all messages in turn; it is over, and *ages* (ms) are final, after a number of ages or a time."""
 
     def __init__(self, ages_max: int, longest_ns: int) -> None:
         self.ages: list[int] = []
@@ -119,7 +118,7 @@ class PongAges:
         self._forget()
 
     def note(self, batch: BusBatch, senders: NDArray[np.int32], order: NDArray[np.int64], nodes: Sequence[str]) -> None:
-        """Take in the messages of *batch* that *order* names; *senders* are numbers of *nodes*, -1 where a header does not say."""
+        """Take the messages of *batch* in *order*; *senders* are numbers of *nodes*, -1 if missing."""
         numbers = self._numbers_of(nodes)
         gossip = batch.gossip
         first = np.searchsorted(gossip.message, np.arange(len(batch) + 1))
@@ -143,7 +142,7 @@ class PongAges:
         )
 
     def _numbers_of(self, nodes: Sequence[str]) -> NDArray[np.int32]:
-        """The numbers of *nodes*, `NOBODY` for those that are not watched, and behind the last."""
+        """Return the numbers of *nodes*, `NOBODY` if not watched, and at the end."""
         for node in nodes:
             if len(self._numbers) < NODES_MAX:
                 self._numbers.setdefault(node, len(self._numbers))
@@ -174,7 +173,7 @@ ROUND_MS: Final = 100
 AGES_MIN: Final = 20
 SETTLED_AGES: Final = 10_000
 SETTLED_NS: Final = 60_000_000_000
-"""Ages, or time, after which the estimate is final."""
+"""Number of ages, or time, after which the estimate is final."""
 DUE_SHARE_MIN: Final = 0.2
 """Minimum share of pings within one tick of ages to count as due pings."""
 DEFAULT_NODE_TIMEOUT_MS: Final = 15_000

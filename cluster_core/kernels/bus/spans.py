@@ -1,4 +1,4 @@
-"""Messages whose bytes lie in buffers to a batch: their columns, and the tables of values that these refer to."""
+"""Convert messages in buffers to a batch: columns and tables of values."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from cluster_core.kernels.interning import grown, new_interned
 from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 
 Buffers = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]
-"""The window, the side buffer, what the plain code found: `SPAN` says in which a message is."""
+"""The window, the side buffer, the plain code's buffer; `SPAN` has the index of a message's buffer."""
 _ROOM_AT_FIRST = (1 << 14, 1 << 16, 1 << 14, 1 << 20, 1 << 16)
-"""Messages, gossip entries, extensions and bytes of data of these and of channels: memory that nobody writes to costs nothing."""
+"""Initial room of messages, gossip entries, extensions, bytes of extension data and of channels."""
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
 
 
 def new_tables(nodes: int) -> Tables:
-    """Empty tables, with room for so many *nodes*."""
+    """Return empty tables with room for *nodes* nodes."""
     table = new_interned(NODE_ID_BYTES, nodes)
     texts, bitmaps = new_interned(IP_BYTES, nodes), new_interned(SLOT_BITMAP_BYTES, 512)
     return Tables(table, texts, bitmaps, np.full(table.capacity, -1, dtype=np.int32))
 
 
 class Gathered:
-    """Messages that are decoded stretch by stretch, to become one batch; with *keep_packed* it has their bytes, too.
+    """Collects decoded messages for one batch; *keep_packed* keeps their bytes, too.
 
-    *stretches* counts what was added; *rows*, *gaps* and *events* are for others to add to.
+    *stretches* counts additions; *rows*, *gaps* and *events* are filled by callers.
     """
 
     def __init__(self, *, keep_packed: bool) -> None:
@@ -69,7 +69,7 @@ class Gathered:
     def add(
         self, buffers: Buffers, spans: NDArray[np.void], streams: Streams, tables: Tables, released: NDArray[np.int64]
     ) -> Tables:
-        """Decode *spans* in their order, each *released* with a packet; returns the tables, which may have grown."""
+        """Decode *spans* in order, each *released* with a packet; return the tables, which may have grown."""
         first, count, done = self._count, len(spans), 0
         if first + count > len(self._messages):
             self._messages = _longer(self._messages, new_rows(MESSAGE, 2 * (first + count)), first)
@@ -115,7 +115,7 @@ class Gathered:
         return batch
 
     def _make_room(self, row: int) -> None:
-        """Room in all columns for the message that becomes *row*."""
+        """Make room in all columns for the message at *row*."""
         entries, records = self._tops.tolist()
         more_entries, more_records, more_data, more_channel = self._sizes[:4].tolist()
         channel_end = int(self._messages.channel_end[row - 1]) if row else 0
@@ -137,18 +137,18 @@ def _first(rows: Rows, count: int) -> Any:
 
 
 def _longer(column: Any, room: Any, used: int) -> Any:
-    """*room* with the first *used* values of the column that has become too short."""
+    """Copy the first *used* values of *column* to the longer *room*."""
     room[:used] = column[:used]
     return room
 
 
 def _joined(parts: list[Any]) -> Any:
-    """All parts, one after the other; the first is empty."""
+    """Concatenate all parts; the first is empty."""
     return parts[-1] if len(parts) <= 2 else np.concatenate(parts)
 
 
 def _grown(tables: Tables, entries: int) -> Tables:
-    """*tables* with room for a message of so many gossip *entries*."""
+    """Return *tables* with room for a message of *entries* gossip entries."""
     nodes = grown(tables.nodes, NODES_PER_MESSAGE + entries)
     texts = grown(tables.texts, TEXTS_PER_MESSAGE + entries)
     last = np.full(nodes.capacity, -1, dtype=np.int32)

@@ -1,10 +1,9 @@
-"""TCP segments to bus messages in order: the fast path of `formats.capture.bus_rows`.
+"""Convert TCP segments to bus messages in order: the fast path of `formats.capture.bus_rows`.
 
-How this works. Each direction is a row of `Streams`. A segment that comes exactly in order on a direction that is in
-step is cut here: messages that lie wholly in its payload are noted where they are, one that goes on in later segments
-is gathered in the *side* buffer. Everything else (holes, overlaps, lost step, cut packets, huge messages) is only
-listed, and so are all later segments of that direction, for the plain code to do afterwards. What is noted carries
-its segment's number, so that both lists can be put in one order again.
+Each direction is a row of `Streams`. A segment in order on a direction in step is cut here: messages in its payload are
+recorded in place, one across segments is gathered in the *side* buffer. Other segments (holes, overlaps, lost step, cut
+packets, huge messages), and all later ones of their direction, are listed for the plain code. Records carry segment
+numbers, so both lists can be merged.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ RETIREMENTS = 3
 EVENTS = 4
 
 GATHERED_BYTES_MAX = 1 << 18
-"""A message that needs more than one segment is gathered here up to this size, by the plain code above it."""
+"""Maximum size of a message gathered here from several segments; the plain code handles larger ones."""
 
 EVENTS_PER_SEGMENT = 3
 
 ACKNOWLEDGED = 1
-"""The *mark* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
+"""*mark* of a listed segment of the other direction, with an acknowledgement that may end a hole."""
 
 UNREAD, READ = 0x40, 0x80
 """Marks of events without SYN, FIN and RST: the receiver lacks the bytes, or has them after all."""
 UNREAD_NS = 150_000_000
-"""A copy of bytes that come so long after them was sent again (RFC 6298: 200 ms in practice), not captured twice."""
+"""Minimum delay of retransmitted bytes (RFC 6298: 200 ms in practice); earlier ones were captured twice."""
 
 NO_ROW = -1
 _SIGNATURE = int.from_bytes(b"RCmb", "big")
@@ -94,13 +93,10 @@ STREAM = np.dtype(
 )
 """One direction.
 
-Bytes before *sent_seq* were sent, those before *acked_seq* acknowledged (`UNKNOWN_SEQ`: none were sent); the rest waits
-since *waits_ns*, and is *unread* if it was sent again or answered by a RST.
-
-*flow_a* and *flow_b* are address number and port of source and target, *peer* the row of the other one.
-
-*state* is `FAST`, `SLOW` (the plain code has it) or `RETIRED`. A gathered message has *part_have* of *part_total*
-bytes at *part_at* of the side buffer (-1: none).
+Bytes before *sent_seq* were sent, those before *acked_seq* acknowledged (`UNKNOWN_SEQ`: none sent). The rest waits since
+*waits_ns*, and is *unread* after a retransmission or RST. *flow_a*, *flow_b*: address number and port of source and
+target; *peer*: row of the other direction; *state*: `FAST`, `SLOW` (plain code) or `RETIRED`. A gathered message has
+*part_have* of *part_total* bytes at *part_at* of the side buffer (-1: none).
 """
 
 FOUND = np.dtype(
@@ -114,10 +110,10 @@ FOUND = np.dtype(
     ],
     align=True,
 )
-"""Something in a chunk: *segment*, *row*, *peer* and *direction* as they were at that moment.
+"""A record in a chunk: *segment*, *row*, *peer* and *direction* at that moment.
 
-*mark* is `ACKNOWLEDGED` or 0 for listed segments; for connection events the TCP flags, or `UNREAD` (bytes sent at
-*since_ns* or later) or `READ`.
+*mark*: `ACKNOWLEDGED` or 0 for listed segments; TCP flags, `UNREAD` (bytes sent since *since_ns*) or `READ` for
+connection events.
 """
 
 
@@ -133,17 +129,14 @@ SPAN = np.dtype(
     ],
     align=True,
 )
-"""A message in a chunk: what `FOUND` says of it, and where it is.
-
-*buffer* 0 the window, 1 the side buffer, 2 the plain code's; its *length* captured bytes at *at*; its mark.
-"""
+"""A message in a chunk: fields of `FOUND`, and *length* captured bytes at *at* of *buffer* (0 the window, 1 the side
+buffer, 2 the plain code's)."""
 
 
 class Streams(NamedTuple):
     """Directions.
 
-    *flows* is the hash index over them (row or -1); *counts* holds rows used, directions and connections ever seen,
-    and directions followed now.
+    *flows*: hash index (row or -1); *counts*: rows used, directions and connections in total, directions followed now.
     """
 
     rows: Rows
@@ -159,10 +152,7 @@ def new_streams(capacity: int) -> Streams:
 
 
 def compacted(streams: Streams, keep: NDArray[np.int64], capacity: int) -> Streams:
-    """Return the rows *keep*, renumbered in that order, in a table of *capacity*.
-
-    Peers that are gone become `NO_ROW`.
-    """
+    """Return the rows *keep*, renumbered in that order, with room for *capacity*; missing peers become `NO_ROW`."""
     result = new_streams(capacity)
     used = int(streams.counts[0])
     result.rows[: len(keep)] = streams.rows[keep]
@@ -177,7 +167,7 @@ def compacted(streams: Streams, keep: NDArray[np.int64], capacity: int) -> Strea
 
 @borrowing()
 def index_streams(streams: Streams) -> None:
-    """Fill the hash index of a table whose index is empty; retired rows are left out."""
+    """Fill an empty hash index with all rows that are not retired."""
     for row in range(streams.counts[0]):
         if streams.rows[row].state != RETIRED:
             streams.flows[_slot_of(streams, streams.rows[row].flow_a, streams.rows[row].flow_b)] = row
@@ -185,7 +175,7 @@ def index_streams(streams: Streams) -> None:
 
 @borrowing()
 def _slot_of(streams: Streams, flow_a: int, flow_b: int) -> int:
-    """The slot of the index that holds the flow, or where it belongs."""
+    """Return the index slot of the flow, or its free slot."""
     mask = streams.flows.shape[0] - 1
     mixed = (flow_a * 0x5851F42D4C957F2D) ^ (flow_b * 0x2545F4914F6CDD1D)
     slot = (mixed ^ (mixed >> 31)) & mask
@@ -214,10 +204,7 @@ def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> N
 
 @borrowing()
 def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArray[np.int64]) -> None:
-    """End a direction; what it still holds is for the plain code.
-
-    The index still leads to the row, until a new direction with the same flow takes its place.
-    """
+    """End a direction and leave its content to the plain code; a new direction with the same flow replaces its index entry."""
     _add(retired, tops[RETIREMENTS], segment, row, streams)
     retired[tops[RETIREMENTS]].mark = 0
     tops[RETIREMENTS] += 1
@@ -239,7 +226,7 @@ def _open(
     retired: Rows,
     tops: NDArray[np.int64],
 ) -> int:
-    """A new direction, linked to the other one of its connection."""
+    """Add a direction, linked to the other one of its connection."""
     flags = np.int64(segments[segment].tcp_flags)
     seq = segments[segment].seq
     has_syn = flags & SYN != 0
@@ -336,10 +323,7 @@ def _cut(
     packet_base: int,
     tops: NDArray[np.int64],
 ) -> int:
-    """Cut *length* bytes that come exactly in order: `DONE`, `SIDE_FULL`, or -1 if the plain code must do it.
-
-    Unless it is done, nothing has changed.
-    """
+    """Cut *length* bytes in order: `DONE`, `SIDE_FULL`, or -1 without effect for the plain code."""
     end = at + length
     found, top = tops[MESSAGES], tops[SIDE_TOP]
     part_at, part_have, part_total = (
@@ -405,7 +389,7 @@ def _add_event(
 
 @borrowing(inline="always")
 def _ahead(seq: int, of: int) -> int:
-    """How far *seq* lies ahead of another sequence number."""
+    """Return the lead of *seq* over another sequence number."""
     return (seq - of + _HALF) % _SEQUENCES - _HALF
 
 
@@ -413,7 +397,7 @@ def _ahead(seq: int, of: int) -> int:
 def _note_sent(
     streams: Streams, row: int, segment: int, begins: int, end: int, ts_ns: int, events: Rows, tops: NDArray[np.int64]
 ) -> None:
-    """Bytes were sent: new ones wait for their acknowledgement; those that are sent again have not arrived."""
+    """Record sent bytes: new ones wait for their acknowledgement, retransmitted ones have not arrived."""
     at = streams.rows[row]
     if at.sent_seq == UNKNOWN_SEQ:
         at.sent_seq = at.acked_seq = begins
@@ -442,7 +426,7 @@ def _note_acknowledged(
 
 @borrowing()
 def _note_refused(streams: Streams, row: int, segment: int, events: Rows, tops: NDArray[np.int64]) -> None:
-    """A host without this connection answers by a RST: what *row* sent last did not arrive (RFC 9293, 3.10.7.1)."""
+    """Record a RST of a host without this connection: *row*'s last bytes did not arrive (RFC 9293, 3.10.7.1)."""
     at = streams.rows[row]
     if at.sent_seq != at.acked_seq and not at.unread:
         at.unread = 1
@@ -466,10 +450,8 @@ def follow_segments(
     events: Rows,
     tops: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Follow segments *start* to *count*: where it stopped and `DONE`, `SIDE_FULL`, `STREAMS_FULL`, `MESSAGES_FULL`
-    or `TOO_MANY`.
-
-    *tops* counts what is used of the side buffer and of the four lists.
+    """Follow segments *start* to *count*; return the end and `DONE`, `SIDE_FULL`, `STREAMS_FULL`, `MESSAGES_FULL` or
+    `TOO_MANY`; *tops* counts the used entries of the side buffer and the four lists.
     """
     for segment in range(start, count):
         if segments[segment].reason != 0:

@@ -1,4 +1,4 @@
-"""Which keys of a batch are wanted: conditions on what a skim knows, so that the others cost no more than a skim."""
+"""Filter keys of a batch by properties that a skim knows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 
 
 def glob_regex(pattern: bytes) -> str:
-    """Return *pattern* as an RE2 expression: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``\\`` before what stands for itself.
-
-    Raises ConditionError with the place of a ``[`` that nothing closes, and of a ``\\`` at the end.
-    """
+    """Convert *pattern* to RE2: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``\\`` for literals; ConditionError with a place."""
     steps: list[str] = []
     at = 0
     while at < len(pattern):
@@ -52,7 +49,7 @@ def _escaped(byte: int) -> str:
 
 
 def _members(pattern: bytes, begin: int) -> tuple[int, list[int]]:
-    """Return the place of the ``]`` of the class that begins with the ``[`` at *begin*, and the bytes that it takes."""
+    """Return the position of the ``]`` of the class starting at *begin*, and the bytes it matches."""
     at = begin + 1
     negated = pattern[at : at + 1] == b"^"
     at += negated
@@ -74,7 +71,7 @@ def _members(pattern: bytes, begin: int) -> tuple[int, list[int]]:
 
 
 CONDITIONS = ("match", "prefix", "type", "db", "slot", "size", "ttl", "idle", "freq")
-"""What `key_filter` takes, and options are called."""
+"""Names of conditions, as in `key_filter` and options."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 1}
 NUMBERS = {"": 1}
 _BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*([0-9]{1,15})([a-z]*)\s*", re.IGNORECASE)
@@ -84,23 +81,23 @@ T = TypeVar("T")
 
 
 class Between(NamedTuple):
-    """Whole numbers from *low* to *high*, both ends within; *is_absent*: or where there is none."""
+    """Whole numbers from *low* to *high* inclusive; *is_absent*: or missing."""
 
     low: int = 0
     high: int = _TOP
     is_absent: bool = False
 
     def mark(self, values: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say of each of *values* whether it is one of these; `NONE` stands for no value."""
+        """Return which of *values* match; `NONE` is a missing value."""
         if self.is_absent:
             return np.asarray(values == NONE)
         return np.asarray((values >= self.low) & (values <= self.high) & (values != NONE))
 
 
 def between(text: str, units: dict[str, int]) -> Between:
-    """Return what *text* asks for: ``>1kb``, ``<=30d``, ``5``, ``1kb-1mb``, several with commas between, ``none``, ``any``.
+    """Parse ranges: ``>1kb``, ``<=30d``, ``5``, ``1kb-1mb``, comma-separated, ``none``, ``any``.
 
-    Raises ConditionError with the place of what cannot be read.
+    Raises ConditionError with the place of the fault.
     """
     if text.strip().lower() in ("none", "any"):
         return Between(is_absent=text.strip().lower() == "none")
@@ -138,7 +135,7 @@ def _bound(text: str, at: int, units: dict[str, int]) -> tuple[str, int, int]:
 
 
 def slots_of(text: str) -> NDArray[np.bool_]:
-    """Return the slots that *text* names (``0-5460,12000``), as 16384 marks; raises ConditionError with the place of what cannot be read."""
+    """Parse slots (``0-5460,12000``) to 16384 marks; ConditionError with the place of the fault."""
     marks = np.zeros(SLOT_COUNT, np.bool_)
     for at, part in _listed(text):
         numbers = re.fullmatch(r"([0-9]{1,5})\s*(?:-\s*([0-9]{1,5}))?", part)
@@ -157,7 +154,7 @@ def count_of(text: str) -> int:
 
 
 def read_option(option: str, text: str, reader: Callable[[str], T]) -> T:
-    """Return what *reader* makes of *text*, the value of *option*; raises ConditionError with option, line and column of what cannot be read."""
+    """Apply *reader* to *text*, the value of *option*; ConditionError with option, line and column of the fault."""
     try:
         return reader(text)
     except ConditionError as error:
@@ -166,10 +163,10 @@ def read_option(option: str, text: str, reader: Callable[[str], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class KeyFilter:
-    """What wanted keys are like; an empty condition asks for nothing.
+    """Conditions on keys; an empty condition matches all.
 
-    *names* are RE2 expressions, one of which matches; *size* are bytes of the record in the file; *ttl* and *idle* are seconds, *freq*
-    the LFU counter.
+    *names* are alternative RE2 expressions; *size*: bytes of the record in the file; *ttl*, *idle* in seconds; *freq*: LFU
+    counter.
     """
 
     names: tuple[str, ...] = ()
@@ -182,9 +179,9 @@ class KeyFilter:
     freq: Between | None = None
 
     def rows(self, batch: KeyBatch, taken_at_ms: int | None, source: str = "the dump") -> NDArray[np.int64]:
-        """Return the places of the wanted keys of *batch*, of *source*; times to live count from *taken_at_ms*.
+        """Return the rows of matching keys of *batch*, of *source*; times to live count from *taken_at_ms*.
 
-        Raises UnrecordedError where the dump does not hold what a condition asks for.
+        Raises UnrecordedError if the dump lacks the data of a condition.
         """
         self._check_recorded(batch, taken_at_ms, source)
         chosen = np.ones(len(batch), np.bool_)
@@ -208,7 +205,7 @@ class KeyFilter:
         return rows[_matches("|".join(self.names), batch, rows)] if self.names and len(rows) else rows
 
     def _check_recorded(self, batch: KeyBatch, taken_at_ms: int | None, source: str) -> None:
-        """A server records of every key how it is used, or of none."""
+        """Check that the dump has usage data; a server records it for all keys or none."""
         for option, wanted, values, policies in (
             ("--idle", self.idle, batch.idle_s, "allkeys-lru or volatile-lru"),
             ("--freq", self.freq, batch.freq, "allkeys-lfu or volatile-lfu"),
@@ -220,7 +217,7 @@ class KeyFilter:
 
 
 def _matches(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    import pyarrow.compute as pc  # a tenth of a second, where no name is asked for
+    import pyarrow.compute as pc  # a tenth of a second, not needed without names
 
     from cluster_core.kernels.key_batch import gather_binary
 
@@ -241,7 +238,7 @@ def key_filter(
     idle: str | None = None,
     freq: str | None = None,
 ) -> KeyFilter:
-    """Return the filter of conditions in words, None for none; raises ConditionError with option, line and column of what cannot be read."""
+    """Return the filter of textual conditions, None for none; ConditionError with option, line and column."""
     return KeyFilter(
         names=(
             *(read_option("--match", text, _glob) for text in match),
@@ -262,7 +259,7 @@ def _optional(option: str, text: str | None, units: dict[str, int]) -> Between |
 
 
 def _listed(text: str) -> Iterator[tuple[int, str]]:
-    """What stands between the commas of *text*, without blanks, and where."""
+    """Yield the comma-separated parts of *text*, without blanks, and their positions."""
     at = 0
     for part in text.split(","):
         yield at + len(part) - len(part.lstrip()), part.strip()

@@ -1,11 +1,10 @@
 """Heavy groups of keys (hash tags, prefixes) in bounded memory, with a proven error.
 
-How this works.  A table holds at most *capacity* groups with their keys, bytes, bytes in memory and expiring keys.  When it could
-overflow, the groups that are light in keys, in bytes *and* in memory are dropped, about half of them, and the heaviest dropped figures
-become the table's ``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that
-moment as its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes and memory.  With room
-for all groups nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally
-et al. 2005, for three weights at once.)
+A table holds at most *capacity* groups with their keys, bytes, bytes in memory and expiring keys. Before it overflows,
+about half of the groups, light in keys, bytes *and* memory, are dropped, and the heaviest dropped figures become the
+table's ``missed`` bound. A later group has the bound at its entry as error: ``keys <= true keys <= keys + keys_error``,
+and the same for bytes and memory. (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally et al.
+2005, for three weights at once.)
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ NAME_BYTES_MAX = 1024
 
 
 class _Table(NamedTuple):
-    """The groups: hash buckets of their numbers, their hashes, a row of the columns below each, the sums of their keys' amounts, their names;
-    and the cells of *state* below."""
+    """Groups: hash buckets, hashes, columns (one row each), sums of amounts, names; and the cells of *state* below."""
 
     buckets: NDArray[np.int32]
     hashes: NDArray[np.uint64]
@@ -45,7 +43,7 @@ _ARENA_BYTES_START = 1 << 20
 
 @njit(inline="always")
 def _find(table: Any, data: Any, begin: int, length: int, digest: Any) -> Any:
-    """Return the entry of a name, or ``-1 - bucket`` where it would go."""
+    """Return the entry of a name, or ``-1 - bucket`` of its free place."""
     mask = len(table.buckets) - 1
     bucket = np.int64((digest ^ (digest >> _HASH_SHIFT)) & np.uint64(mask))
     while True:
@@ -96,7 +94,7 @@ def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: i
 
 @njit(inline="always")
 def _counts(weights: Any, i: int) -> Any:
-    """Return bytes, bytes in memory and 1 if it expires of key *i*; what is unknown counts 0."""
+    """Return bytes, bytes in memory and 1 if it expires of key *i*; unknown counts as 0."""
     sizes, memory, expire_at_ms = weights
     in_memory = np.int64(memory[i]) if len(memory) > 0 else np.int64(0)
     return max(np.int64(sizes[i]), 0), max(in_memory, 0), 1 if expire_at_ms[i] >= 0 else 0
@@ -110,9 +108,10 @@ def _has_room(table: Any, count: int) -> Any:
 
 @njit()
 def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> int:
-    """Count keys from *first* on under their hash tags; return the first key for which there is no room.
+    """Count keys from *first* on under their hash tags; return the first key without room.
 
-    *names* are offsets and bytes, *tags* starts and lengths, *weights* sizes, sizes in memory (or none) and expiries, *columns* those of `_Table`.
+    *names*: offsets and bytes; *tags*: starts and lengths; *weights*: sizes, sizes in memory (or none), expiries; *columns*:
+    those of `_Table`.
     """
     table = _Table(*columns)
     offsets, data = names
@@ -136,9 +135,9 @@ def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> 
 
 @njit()
 def _add_prefixes(first: int, names: Any, separators: Any, weights: Any, amounts: Any, columns: Any) -> int:
-    """Count keys from *first* on under their prefixes; return the first key for which there is no room; see `_add_tags`.
+    """Count keys from *first* on under their prefixes; return the first key without room; see `_add_tags`.
 
-    *separators* are a flag a byte and how many prefixes a key has at most, *amounts* a row a key, or none.
+    *separators*: a flag per byte, and the maximum prefixes per key; *amounts*: a row per key, or none.
     """
     separator, depth_max = separators
     table = _Table(*columns)
@@ -171,7 +170,7 @@ def _add_prefixes(first: int, names: Any, separators: Any, weights: Any, amounts
 
 @njit()
 def _prune(keep: int, columns: Any) -> None:
-    """Drop the groups that are light in keys, bytes and memory, and pack what stays."""
+    """Drop groups light in keys, bytes and memory, and compact the rest."""
     table = _Table(*columns)
     groups, state = table.groups, table.state
     used = state[_USED]
@@ -236,7 +235,7 @@ class GroupTally:
 
     @property
     def untracked_keys(self) -> int:
-        """Keys whose group name is longer than `NAME_BYTES_MAX`."""
+        """Return the number of keys with a group name longer than `NAME_BYTES_MAX`."""
         return int(self._table.state[_UNTRACKED])
 
     def add_tags(self, batch: KeyBatch) -> None:
@@ -251,7 +250,7 @@ class GroupTally:
     def add_prefixes(
         self, batch: KeyBatch, separators: bytes, depth_max: int, amounts: NDArray[np.int64] | None = None
     ) -> None:
-        """Count every key of *batch* under its first *depth_max* prefixes that end in a byte of *separators*; *amounts* has a row a key."""
+        """Count keys of *batch* under up to *depth_max* prefixes that end in one of *separators*; *amounts* has a row per key."""
         separator = np.zeros(256, np.bool_)
         separator[np.frombuffer(separators, np.uint8)] = True
         names, weights = _columns(batch)
@@ -268,11 +267,11 @@ class GroupTally:
         return gather_binary(self._table.arena, held[:, _START].copy(), held[:, _LENGTH].copy())
 
     def counts(self) -> NDArray[np.int64]:
-        """Return int64[groups, 8]: keys, bytes, memory, expiring keys, error of keys, bytes and memory, depth; in the order of `names`."""
+        """Return int64[groups, 8]: keys, bytes, memory, expiring keys, errors of keys, bytes and memory, depth; as in `names`."""
         return self._table.groups[: self._table.state[_USED], : _DEPTH + 1].copy()
 
     def amounts(self) -> NDArray[np.int64]:
-        """Return the sums of the amounts of each group, in the order of `names`; of keys that were counted while it was in the table."""
+        """Return each group's sums of amounts since its entry, in the order of `names`."""
         return self._table.amounts[: self._table.state[_USED]].copy()
 
     def _make_room(self, count: int) -> None:

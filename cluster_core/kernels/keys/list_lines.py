@@ -1,4 +1,4 @@
-"""Batches of keys that come as Arrow columns or lines: slot and hash tag of each, as a `KeyBatch`."""
+"""Key batches from Arrow columns or lines: slot and hash tag of each key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster_core.kernels.key_batch import NONE, KeyBatch, gather_binary
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
 
 UNKNOWN_CODE = 255
-"""Type and encoding of a key of which only the name is known."""
+"""Type and encoding of a key with only a name."""
 
 
 @njit()
@@ -31,9 +31,9 @@ def _locate(offsets: Any, data: Any, slot: Any, tag_start: Any, tag_length: Any)
 
 
 def batch_of_keys(keys: pa.Array, sizes: NDArray[np.int64] | None = None, first_row: int = 0) -> KeyBatch:
-    """Return a `KeyBatch` of *keys* (Arrow ``binary``, no nulls); *sizes* are serialized bytes, `NONE` where unknown.
+    """Return a `KeyBatch` of *keys* (Arrow ``binary``, no nulls), *offset* counted from *first_row*.
 
-    *offset* of a key is its row, counted from *first_row*.
+    *sizes* are serialized bytes, `NONE` if unknown.
     """
     count = len(keys)
     _, offset_buffer, data_buffer = keys.buffers()
@@ -65,10 +65,10 @@ def batch_of_keys(keys: pa.Array, sizes: NDArray[np.int64] | None = None, first_
 def keys_of_lines(
     block: bytes, quoted: bool | None, source: str, offset: int, bad: list[DecodeError] | None = None
 ) -> pa.Array:
-    """Return the keys of the whole lines in *block* as Arrow ``binary``; empty lines are no keys.
+    """Return the keys of the lines in *block* as Arrow ``binary``, without empty lines.
 
-    *block* ends at a line end or at the end of the file and begins at byte *offset* of *source*.  A line that is not a key
-    (`cluster_core.formats.key_list.parse_line`) raises DecodeError, or is appended to *bad* if that is given.
+    *block* starts at byte *offset* of *source* and ends at a line end or the end of the file. An invalid line
+    (`cluster_core.formats.key_list.parse_line`) raises DecodeError, or is appended to *bad* if given.
     """
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)

@@ -1,4 +1,4 @@
-"""Counts of batches of keys by slot, time to live, type and use, and the largest keys."""
+"""Count keys of batches by slot, time to live, type and use, and keep the largest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cluster_core.rdb.grammar import KEY_TYPES, STRING
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 SIZE_BITS = 64
-"""Ranges of sizes: each twice as wide as the one before."""
+"""Ranges of sizes, each twice as wide as the previous one."""
 
 
 @njit()
@@ -30,9 +30,9 @@ def add_by_group(group: Any, amounts: Any, sums: Any) -> None:
 class KeyTally:
     """Sums of keys: int64 rows of keys, serialized bytes, expiring keys and bytes in memory; unknown sizes add 0.
 
-    *slots* has a row a slot (R112), *types* a row a type and a last row for unknown ones. *ranges* is int64[2, types, 64, 2]: keys and their
-    sum by the binary digits of the size in memory (serialized bytes where no model knows it), and of the elements of keys that are not strings.
-    *ttl* has keys and bytes by bucket once `set_time` was called. *unmeasured*: keys without a size in memory.
+    *slots* has a row per slot (R112), *types* per type with a last row for unknown ones. *ranges* is int64[2, types, 64, 2]:
+    keys and sum by the binary digits of the size in memory (else serialized bytes), and of the elements of collections. *ttl*
+    has keys and bytes by bucket after `set_time`. *unmeasured*: keys without a size in memory.
     """
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ class KeyTally:
             add_by_group(np.where(expires, left, 0), counts[:, :2], self.ttl)
 
     def add_slots(self, slot: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
-        """Count keys of which only the slot is known, and their sizes if given."""
+        """Count keys with known slots only, and their sizes if given."""
         self.slots[:, 0] += np.bincount(slot, minlength=SLOT_COUNT)
         if sizes is not None:
             np.add.at(self.slots[:, 1], slot, np.maximum(sizes, 0))
 
     def merge(self, other: KeyTally) -> None:
-        """Count what *other* has counted; slots without keys are not touched, which saves their memory."""
+        """Add the counts of *other*; slots without keys are skipped, which saves memory."""
         present = np.flatnonzero(other.slots[:, 0])
         self.slots[present] += other.slots[present]
         self.types += other.types
@@ -107,17 +107,16 @@ USES = (
     "accesses_a_1000000_s",
     "accesses_error",
 )
-"""The amounts of a key: bytes in memory (of the dump where memory is not known) by how long nobody touched them and how soon they
-expire, each with all that came before it; accesses in 1,000,000 s, and by how much they may be more.
-"""
+"""Amounts of a key: bytes in memory (else of the dump) by idle time and by time to live, cumulative; accesses in 1,000,000
+s, and their possible excess."""
 PER_S = 1_000_000
 _EXPIRING, _ACCESSES = len(UNTOUCHED_S), len(UNTOUCHED_S) + len(EXPIRING_S) + 1
 
 
 class KeyUses:
-    """Makes the amounts (`USES`) of batches of keys whose dump was taken at *taken_at_ms*; *rates* are accesses a second by LFU counter.
+    """Makes amounts (`USES`) of key batches of a dump at *taken_at_ms*; *rates*: accesses per second by LFU counter.
 
-    *knows_idle*, *knows_counters*: whether any key had an idle time, or a counter that tells a rate.
+    *knows_idle*, *knows_counters*: whether any key had an idle time, or a counter with a rate.
     """
 
     def __init__(self, taken_at_ms: int, rates: Sequence[float] | None) -> None:
@@ -126,7 +125,7 @@ class KeyUses:
         self._rates = np.array([round(rate * PER_S) for rate in rates or ()], np.int64)
 
     def amounts(self, batch: KeyBatch) -> NDArray[np.int64] | None:
-        """Return int64[keys, `USES`]; None where nothing is known of any key."""
+        """Return int64[keys, `USES`]; None if nothing is known of any key."""
         expires = batch.expire_at_ms >= 0
         rated = np.flatnonzero(batch.freq >= 0) if len(self._rates) else np.empty(0, np.int64)
         knows_idle = bool((batch.idle_s >= 0).any())
@@ -152,16 +151,16 @@ _FACTS = (
     "db", "slot", "tag_start", "tag_length", "type", "encoding", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq",
     "offset", "memory_bytes", "estimate",
 )  # fmt: skip
-"""The columns of `KeyBatch` that a row holds, then its weight, where its key's name lies, and the number from 1 of the key in the batch that is offered."""
+"""Columns of `KeyBatch` in a row, then weight, position of the name, and the key's number (from 1) in the offered batch."""
 _WEIGHT, _KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 5)
 _ARENA_BYTES_START = 1 << 20
 
 
 @njit()
 def _offer(first: int, groups: Any, names: Any, weights: Any, held: Any, floor: Any, rows: Any, names_held: Any) -> int:
-    """Offer keys from *first* on; return the first key whose name does not fit into the arena.
+    """Offer keys from *first* on; return the first key with a name that does not fit into the arena.
 
-    *names* are offsets and bytes; *rows* int64[groups, keys, columns]; *names_held* the bytes of names held and, in one cell, their number.
+    *names*: offsets and bytes; *rows*: int64[groups, keys, columns]; *names_held*: name bytes and, in one cell, their number.
     """
     offsets, data = names
     arena, arena_used = names_held
@@ -195,7 +194,7 @@ def _offer(first: int, groups: Any, names: Any, weights: Any, held: Any, floor: 
 
 
 class TopKeys:
-    """The *count* largest keys of each of *group_count* groups; memory is that of the keys held."""
+    """The *count* largest keys of each of *group_count* groups; memory is proportional to the keys held."""
 
     def __init__(self, group_count: int, count: int) -> None:
         self._count = count
@@ -206,7 +205,7 @@ class TopKeys:
         self._arena_used = np.zeros(1, np.int64)
 
     def add(self, batch: KeyBatch, groups: NDArray[np.int64]) -> None:
-        """Offer all keys of *batch*; *groups* (int64, one a key) says which group each belongs to."""
+        """Offer all keys of *batch*; *groups* is int64, one group per key."""
         if not self._count:
             return
         first = 0
@@ -224,7 +223,7 @@ class TopKeys:
         self._rows[new, _NUMBER] = 0
 
     def _offered(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows that the last batch, with keys of *groups*, has taken; few groups are looked at alone, since rows are many."""
+        """Return rows taken from the last batch, with keys of *groups*; only these groups are searched."""
         if len(groups) * self._count >= len(self._rows):
             return np.flatnonzero(self._rows[:, _NUMBER])
         rows: NDArray[np.int64] = (np.unique(groups)[:, None] * self._count + np.arange(self._count)).ravel()
@@ -232,14 +231,14 @@ class TopKeys:
         return rows[taken]
 
     def merge(self, other: TopKeys, groups: NDArray[np.int64] | None = None) -> None:
-        """Offer the keys that *other* holds, in the order of their offsets, under their own groups or, one a key of `facts`, under *groups*."""
+        """Offer the keys of *other* by offset, in their own groups or in *groups*, one per row of `facts`."""
         facts = other.facts()
         if not len(facts):
             return
         order = np.argsort(facts[:, 1 + _FACTS.index("offset")], kind="stable")
         names = other.keys().take(pa.array(order))
         offsets, data = (
-            np.frombuffer(buffer, kind).copy()  # one that may not be written is another type to compiled code
+            np.frombuffer(buffer, kind).copy()  # compiled code treats a read-only array as another type
             for buffer, kind in zip(names.buffers()[1:], (np.int32, np.uint8), strict=True)
         )
         columns: dict[str, Any] = dict(zip(_FACTS, facts[order, 1:].T, strict=True))
@@ -257,12 +256,12 @@ class TopKeys:
         return gather_binary(self._arena, live[:, _KEY_START].copy(), live[:, _KEY_LENGTH].copy())
 
     def facts(self) -> NDArray[np.int64]:
-        """Return int64[keys, 15]: the group and then the columns of a row; in the order of `keys`."""
+        """Return int64[keys, 15]: the group and the columns of a row, in the order of `keys`."""
         live = self._live()
         return np.column_stack([live // max(self._count, 1), self._rows[live, :_WEIGHT]])
 
     def _make_room(self, length: int) -> None:
-        """Pack the arena; double it while the names held need more than half."""
+        """Compact the arena; double it if the names held need more than half."""
         live = self._live()
         needed = int(self._rows[live, _KEY_LENGTH].sum()) + length
         size = len(self._arena)
