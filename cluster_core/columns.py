@@ -1,11 +1,9 @@
-"""Rows that say what their columns hold: a field's type, and beside it the sentence that tables show as its comment.
+"""Rows with annotated columns: `schemas.table` derives a table's types and comments from them.
 
-    class VoteRow(NamedTuple):
-        voter: Annotated[str, "node that was asked"]
-        epoch: Annotated[Unsigned, "epoch of the election"]
-        answered_ns: Annotated[Instant | None, "time of the vote; null if refused"]
-
-`schemas.table` makes a table's columns of them, Arrow and Delta follow from these.
+class VoteRow(NamedTuple):
+    voter: Annotated[str, "node that was asked"]
+    epoch: Annotated[Unsigned, "epoch of the election"]
+    answered_ns: Annotated[Instant | None, "time of the vote; null if refused"]
 """
 
 from __future__ import annotations

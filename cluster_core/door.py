@@ -1,8 +1,7 @@
 """Lazy public names of a package (PEP 562): each is imported from its module on first use.
 
-A package uses ``__all__, __getattr__, __dir__ = open_door(__name__)``. Its stub ``__init__.pyi`` imports each public
-name from its module; this function and type checkers read it. Importing a package then loads nothing else, causes no
-cycle, and works before dependencies are installed.
+A package uses ``__all__, __getattr__, __dir__ = open_door(__name__)``; its stub ``__init__.pyi`` imports each public name
+from its module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Errors of `cluster_core`, all under `ClusterCoreError`.
-
-Messages include source, offset and reason, because only text travels from a Spark executor to the driver.
-"""
+"""Errors of `cluster_core`, all under `ClusterCoreError`; messages include source, offset and reason."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Rules of the protocol: id, one sentence, deciding server function, first version.
 
 R: cluster bus, P: replication, S: Sentinel. Functions are those of Valkey's and Redis's sources (`cluster_legacy.c`,
-`replication.c`, `sentinel.c`); T is cluster-node-timeout. A test checks that each cited rule exists and each rule is
-cited or in `CONTEXT`.
+`replication.c`, `sentinel.c`); T is cluster-node-timeout. Tests check that all rules outside `CONTEXT` are cited.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Changes that save memory, ranked by savings; the bytes of summed changes are disjoint.
 
-Limits of packed values cover collections.  An upgrade or allocator counts only keys that no limit re-encodes.
+An upgrade or allocator counts only keys that no limit of packed values re-encodes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ SERVERS = ("redis-6.2", "redis-7.0", "redis-7.2", "redis-8.0", "valkey-8.0", "va
 
 
 class PackedLimits(NamedTuple):
-    """Limits on entries and lengths of packed values; defaults of the server.
-
-    *list_bytes* is ``list-max-listpack-size -2``.
-    """
+    """Limits on entries and lengths of packed values; *list_bytes* is ``list-max-listpack-size -2``."""
 
     hash_entries: int = 512
     hash_value: int = 64
@@ -67,10 +64,7 @@ def condition_subject(server: str, allocator: str) -> bytes:
 
 
 def conditions_for(own: MemoryModel) -> list[Condition]:
-    """Return conditions to compare: the dump's server after a load, other allocators, then all `SERVERS`.
-
-    Other versions use the allocator of the dump's server.
-    """
+    """Return conditions to compare: the dump's server after a load, other allocators, then all `SERVERS`."""
     loaded = own._replace(loaded=True)
     allocators = [loaded._replace(allocator=code) for code in range(len(ALLOCATORS)) if code != own.allocator]
     layouts = [layout_named(name) for name in SERVERS]
@@ -83,9 +77,7 @@ KNEE_SHARE = 0.8
 
 
 class Setting(NamedTuple):
-    """A limit of packed values: setting name, type, default, candidate values, whether it counts entries (else bytes of
-    the longest), and whether it applies to integer sets only.
-    """
+    """A limit of packed values: its values are entries if *by_entries*, else bytes of the longest; *integers*: sets of integers."""
 
     name: str
     type: str
@@ -129,10 +121,7 @@ class Point(NamedTuple):
 
 
 def curve(setting: str, steps: Sequence[Step]) -> list[Point]:
-    """Return cumulative sums of *steps*, in ascending order of value.
-
-    The knee is marked if anything is saved: the first point with `KNEE_SHARE` of the maximum.
-    """
+    """Return cumulative sums of *steps* by value; the knee is the first point with `KNEE_SHARE` of the maximum."""
     points: list[Point] = []
     keys = saved = walked = 0
     for step in steps:
@@ -158,9 +147,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: savings, number of keys, how to apply it, its risk and how to undo it.
+    """One change of *subject* (version or setting): savings, keys, application, risk and rollback.
 
-    *subject*: the version or setting. *counted*: its bytes are in the sum; otherwise it is an alternative.
+    *counted*: its bytes are in the sum; otherwise it is an alternative.
     """
 
     kind: Kind
@@ -254,9 +243,7 @@ _WORDS = {
 
 
 def _is_later(own: str, name: str) -> bool:
-    """Return whether server *name* loads dumps of *own*: a later version of the family, or Valkey after Redis up to
-    7.2.
-    """
+    """Return whether *name* loads dumps of *own*: later in the family, or Valkey after Redis up to 7.2."""
     (family, version), (other, later) = (_parts(name_text) for name_text in (own, name))
     if family == other:
         return later > version

@@ -19,8 +19,8 @@ class Totals:
     """Sums under *conditions*, the current one first.
 
     *keys*: all keys. *memory*: current bytes, bytes under each condition, number of keys measured under the current one
-    only. *prefixes*: keys, then amounts as in *memory*. *curves*, by setting and value: keys, bytes saved, maximum elements walked, then savings under each
-    condition on these keys.
+    only. *prefixes*: keys, then amounts as in *memory*. *curves*, by setting and value: keys, bytes saved, maximum elements
+    walked, then savings under each condition.
     """
 
     conditions: Sequence[Condition]
@@ -121,8 +121,7 @@ def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
 def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int) -> list[Hint]:
     """Return keys and tags above `PIECE_SHARE` of a master's mean, and the number of pieces to split them into.
 
-    Keys come before tags: a tag is split by its keys, except those that are split themselves. *slots* are bytes by
-    slot.
+    Tags do not count keys that are split themselves. *slots* are bytes by slot.
     """
     least = max(int(mean_node * PIECE_SHARE), 1)
     result: list[Hint] = []

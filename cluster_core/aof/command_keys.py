@@ -13,9 +13,7 @@ NO_KEYS, BY_RANGE, BY_NUMBER = range(3)
 
 
 class Rule(NamedTuple):
-    """A key specification as numbers: by range *first*, *last*, *step*, *limit*; by number *at*, *skip*, *step*, 0
-    (`KeySpec`).
-    """
+    """A key specification (`KeySpec`) as numbers: *first*, *last*, *step*, *limit*; or *at*, *skip*, *step*, 0."""
 
     kind: int
     first: int

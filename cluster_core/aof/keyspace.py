@@ -1,9 +1,8 @@
 """Key space after a log: a base of keys and a replay of commands (`loadAppendOnlyFiles`).
 
-`Keyspace.add_base` takes keys of a dump, `apply` commands, and `rows` returns the live keys. Type, length and
-PEXPIRETIME are exact or unknown: commands that are unknown, or have effects that the log does not determine, are
-counted by name, and their keys become uncertain (`Store`). Commands after MULTI run at EXEC; an open transaction is
-dropped. Expired keys stay until their logged DEL, as servers load them too.
+Type, length and PEXPIRETIME are exact or unknown: keys of commands that are unknown, or have effects outside the log,
+become uncertain (`Store`). Commands after MULTI run at EXEC; an open transaction is dropped. Expired keys stay until their
+logged DEL, as in servers.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def _restore(store: Store, args: Args) -> None:
 
 
 def _entry_of_payload(payload: bytes) -> Entry:
-    """Return the value of a DUMP payload; raises Unsettled where it cannot be read."""
+    """Return the value of a DUMP payload; Unsettled if unreadable."""
     keyspace = Keyspace()
     try:
         keyspace.add_base(payload_commands(payload))
@@ -199,8 +198,7 @@ class LiveKey(NamedTuple):
 class Keyspace:
     """The keys of all databases after the commands so far.
 
-    *unknown*: counts of unmodelled commands by name; *refused*: commands that a server would refuse; *commands*: all
-    commands.
+    *commands* counts all commands, *refused* those that a server would refuse, *unknown* the unmodelled ones by name.
     """
 
     def __init__(self) -> None:

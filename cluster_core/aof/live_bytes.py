@@ -43,7 +43,7 @@ def entry_bytes(args: Sequence[bytes]) -> int:
 
 
 def live_bytes(key: bytes, entry: Entry) -> int:
-    """Return the bytes of commands that create *entry* as *key*; 0 for a module value, which only its module can write."""
+    """Return the bytes of commands that create *entry* as *key*; 0 for a module value."""
     name = word_bytes(len(key))
     total = _value_bytes(name, entry)
     if entry.expire_at_ms >= 0 and entry.kind != MODULE:
@@ -86,9 +86,7 @@ def score_text(score: float) -> str:
 
 
 def _hash_bytes(name: int, value: Hash) -> int:
-    """Return the bytes of HMSET for fields without expiry and HSETEX key PXAT time FIELDS 1 field value for others
-    (Valkey 9).
-    """
+    """Return the bytes of HMSET, and of HSETEX key PXAT time FIELDS 1 field value for expiring fields (Valkey 9)."""
 
     def pair(field: bytes, word: Sized) -> int:
         return word_bytes(len(field)) + word_bytes(length_of(word))

@@ -1,7 +1,7 @@
-"""Keys during the replay of a log: values as far as later commands, lengths and sizes need them.
+"""Keys during the replay of a log, with values only as far as later commands, lengths and sizes need them.
 
-Values by type: string: bytes if short, else its length; list: deque; set: set; zset: dict of scores by member; hash:
-`Hash`; stream: `Stream`; module: None. A key changed by an unmodelled command is *uncertain* until it is created anew.
+string: bytes if short, else its length; list: deque; set: set; zset: dict of scores by member; hash: `Hash`; stream:
+`Stream`; module: None. A key changed by an unmodelled command is *uncertain* until it is created anew.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ UNCERTAIN = "uncertain"
 NEVER: Final = -1
 SEQUENCE_MAX: Final = (1 << 64) - 1
 CONTENT_BYTES_MAX = 64
-"""Longer strings and field values are stored as lengths unless values are requested; later commands need only numbers.
-"""
+"""Maximum length of strings and field values stored in full, unless values are requested."""
 
 Sized = bytes | int
 """Bytes of a short word, or length of a long or unknown one."""
@@ -52,7 +51,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Entry:
-    """One key: type, value, expiry (epoch ms, -1: none), and why it is uncertain, if it is."""
+    """One key: type, value, expiry (epoch ms, -1: none), and the reason for its uncertainty, if any."""
 
     kind: str
     value: Any

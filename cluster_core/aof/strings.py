@@ -1,7 +1,6 @@
 """Replay of logged commands on strings.
 
-Bits are not followed: a string that bit commands write is known by its length. A HyperLogLog that is dense keeps its
-length; the length of a sparse one depends on its registers and is unknown after PFADD and PFMERGE.
+Bit commands and dense HyperLogLogs keep a known length; a sparse one's length is unknown after PFADD and PFMERGE.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def _incr(sign: int) -> Callable[[Store, Args], None]:
 
 
 def _grow(store: Store, key: bytes, bits: int) -> None:
-    """Make a string long enough for *bits* bits; what it holds is unknown afterwards."""
+    """Make a string long enough for *bits* bits, with unknown content."""
     old = store.typed(key, STRING)
     _change(store, key, max(0 if old is None else length_of(old), (bits + 7) >> 3))
 

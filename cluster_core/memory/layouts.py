@@ -1,7 +1,4 @@
-"""Memory layouts of the server versions: the numbers that differ between them.
-
-Sources: ``object.c`` (`objectComputeSize`), ``server.h``, ``quicklist.h``, ``stream.h`` and ``dict.c`` of each version.
-"""
+"""Memory layouts of the server versions (``object.c``, ``server.h``, ``quicklist.h``, ``stream.h``, ``dict.c``)."""
 
 from __future__ import annotations
 
@@ -11,14 +8,13 @@ from typing import NamedTuple
 from cluster_core.rdb.grammar import measured_types
 
 KEY_APART, KEY_IN_ENTRY, KEY_IN_OBJECT = range(3)
-"""Where a key's name is stored: its own string, the entry of the key space, or the object of its value."""
+"""Storage of a key's name: its own string, the entry of the key space, or the object of its value."""
 
 EMBSTR_LENGTH, EMBSTR_ALLOCATED, EMBSTR_AFTER_POINTER, EMBSTR_FOR_POINTER = range(4)
-"""What an embedded string counts: its length, its allocation, the allocation with the key, or that minus the pointer.
-"""
+"""Bytes of an embedded string: length, allocation, allocation with the key, or that minus the pointer."""
 
 FIELD_APART, FIELD_MSTR, FIELD_ENTRY = range(3)
-"""How a hash table stores a field: two strings, an ``mstr`` and a string, or an entry with embedded strings."""
+"""Storage of a field in a hash table: two strings, an ``mstr`` and a string, or an entry with embedded strings."""
 
 DICT, BUCKETS = range(2)
 """Kinds of hash tables: ``dict`` with one entry per element, ``hashtable`` with buckets."""
@@ -126,10 +122,7 @@ def layout_named(name: str) -> Layout:
 
 
 def nearest_layout(server: str, rdb_version: int) -> Layout | None:
-    """Return the layout of the closest earlier version, else of the first one; None without a version.
-
-    Unreleased builds report 255.255.255; their RDB version gives the age.
-    """
+    """Return the layout of the closest earlier version, else of the first one; unreleased builds go by *rdb_version*."""
     family, number = _family_and_number(server)
     known = _BY_VERSION.get(family)
     if known is None or not number[0]:

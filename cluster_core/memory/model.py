@@ -82,8 +82,8 @@ LEAF_BYTES = 16
 class MemorySettings(NamedTuple):
     """Server settings that a dump does not record.
 
-    *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster*: cluster mode; *loaded*: keys are as loaded from a file, not as built by commands; *server*: the layout (`LAYOUT_NAMES`), empty for
-    the writer's.
+    *allocator*: ``auto`` or one of `ALLOCATORS`; *cluster*: cluster mode; *loaded*: keys loaded from a file, not built by
+    commands; *server*: layout (`LAYOUT_NAMES`), empty for the writer's.
     """
 
     allocator: str = "auto"

@@ -1,8 +1,7 @@
 """Memory of a server's structures: allocations, strings, tables, skip lists, packed entries.
 
-A dump does not record table sizes. These are the sizes right after the last insertion; later reads continue a rehash,
-and a server that loaded the dump has sized its tables at once (docs/design/memory-model.md). A table is *presized* if
-the server knew the number of elements: when it converts a packed value, or adds all members in one command.
+Tables have their size right after the last insertion (docs/design/memory-model.md). A *presized* table was created for
+the known number of elements: from a packed value, or by one command.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _MMAP_BYTES = 128 * 1024
 def allocated_bytes(allocator: int, size: int) -> int:
     """Return the usable bytes of an allocation of *size* bytes (`zmalloc_size`).
 
-    jemalloc has four size classes per doubling, spaced by its quantum or more (``lg_quantum``), and one of 8 bytes.
-    glibc adds eight bytes, rounds to 16, and uses whole pages from 128 KiB on (initial ``M_MMAP_THRESHOLD``).
+    jemalloc has four size classes per doubling, at least its quantum apart (``lg_quantum``), and one of 8 bytes. glibc adds
+    eight bytes, rounds to 16, and uses whole pages from 128 KiB on (initial ``M_MMAP_THRESHOLD``).
     """
     if allocator == LIBC:
         chunk = (size + 8 + 15) & ~15
@@ -100,11 +99,10 @@ LOADS = 32
 
 @cache
 def small_tables(steps: int) -> tuple[int, ...]:
-    """Return the expected size, in units, of a ``hashtable`` of 0 to `SMALL_MAX` elements (`hashtableMemUsage`); 0 *steps*: a presized one.
+    """Return the expected size, in units, of a ``hashtable`` of 0 to `SMALL_MAX` elements (`hashtableMemUsage`).
 
-    Buckets of 64 bytes hold 7 elements, chained ones 6; the table doubles when it has 7 elements a bucket
-    (``MAX_FILL_PERCENT_SOFT``), and every insertion moves *steps* buckets.  A presized one has at most 6.4 elements a bucket
-    (`nextBucketExp`).
+    Buckets of 64 bytes hold 7 elements, chained ones 6; the table doubles at 7 elements a bucket (``MAX_FILL_PERCENT_SOFT``),
+    and every insertion moves *steps* buckets (0: presized, at most 6.4 elements a bucket, `nextBucketExp`).
     """
     return tuple(_small_table(count, steps) for count in range(SMALL_MAX + 1))
 

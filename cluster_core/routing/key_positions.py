@@ -1,7 +1,6 @@
-"""Commands and the positions of their keys (`getKeysFromCommand`).
+"""Commands and the positions of their keys (`getKeysFromCommand`), from COMMAND replies of real servers.
 
-The tables are ``commands/SERVER-VERSION.json``, recorded from COMMAND of real servers by ``python -m
-tests.data.record_commands``.
+``python -m tests.data.record_commands`` records ``commands/SERVER-VERSION.json``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TABLES: Final = ("redis-7.0", "valkey-9.1")
 
 
 class KeySpec(NamedTuple):
-    """A key specification (``redisCommand.key_specs``): where to begin and how to find keys from there.
+    """A key specification (``redisCommand.key_specs``).
 
     *begin* is ``("index", position)``, ``("keyword", word, start)`` or ``("unknown",)``; *find* is ``("range", last,
     step, limit)``, ``("keynum", number position, first, step)`` or ``("unknown",)``.
@@ -96,7 +95,7 @@ _LEADING_NUMBER: Final = re.compile(rb"[ \t-\r]*([+-]?\d+)")
 def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...]:
     """Return positions of keys and shard channels in *command* (word 0 is the name), in the server's order.
 
-    Empty if the command has no keys or contradicts its specifications; a server then replies with another error.
+    Empty without keys, or if the command contradicts its specifications.
     """
     by_hand = _BY_HAND.get(info.name)
     if by_hand is not None and any(_is_unsure(spec) for spec in info.key_specs):
@@ -191,7 +190,7 @@ def _migrate(command: Sequence[bytes]) -> tuple[int, ...]:
 
 
 def _georadius(command: Sequence[bytes]) -> tuple[int, ...]:
-    """GEORADIUS key … [STORE key] [STOREDIST key]: the last one counts (`georadiusGetKeys`)."""
+    """Return the keys of GEORADIUS key … [STORE key] [STOREDIST key]: the last option counts (`georadiusGetKeys`)."""
     store = 0
     at = 5
     while at < len(command):

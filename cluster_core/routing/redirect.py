@@ -1,8 +1,4 @@
-"""Redirections of a cluster node (R112 to R121, `getNodeByQuery`).
-
-The decisions are serve, MOVED, ASK, TRYAGAIN, CROSSSLOT and CLUSTERDOWN. ``str()`` of a decision is the error reply
-without the leading ``-``; of `Serve` it is empty.
-"""
+"""Redirections of a cluster node (R112 to R121, `getNodeByQuery`); ``str()`` of a decision is the error reply."""
 
 from __future__ import annotations
 
@@ -37,9 +33,9 @@ class EndpointType(Enum):
 class Dialect(NamedTuple):
     """Version-dependent routing rules (R115, R116, R119).
 
-    *cross_slot_first*: CROSSSLOT is checked before all else. *marks_of_masters*: open slots count only on a master or
-    for a READONLY client, and a replica uses its master's marks. *pubsub_inside_exec*: shard channels inside a
-    transaction count. *keys_at_exec*: keys of an open slot are looked up at EXEC, not when a command is queued.
+    *cross_slot_first*: CROSSSLOT is checked before all else. *marks_of_masters*: open slots count only on a master or for a
+    READONLY client, and a replica uses its master's marks. *pubsub_inside_exec*: shard channels count inside a transaction.
+    *keys_at_exec*: keys of an open slot are looked up at EXEC, not when a command is queued.
     """
 
     name: str
@@ -69,10 +65,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class RoutingView:
-    """Routing state of one node: *myself*, a replica of *master_id* or, if that is empty, a master.
+    """Routing state of the node *myself*, a replica of *master_id* or, if that is empty, a master.
 
-    *owners* maps slots to node ids, without unassigned slots; *migrating* and *importing* map open slots to the other
-    node.
+    *owners* maps assigned slots to node ids; *migrating* and *importing* map open slots to the other node.
     """
 
     myself: str
@@ -91,10 +86,7 @@ class RoutingView:
         return self.master_id or self.myself
 
     def address(self, node_id: str) -> str:
-        """Return a node's address in redirections (`getPreferredEndpoint`):
-
-        ``ip:port``, ``host:port``, ``?:port``, ``:port``.
-        """
+        """Return a node's address in redirections: ``ip:port``, ``host:port``, ``?:port``, ``:port`` (`getPreferredEndpoint`)."""
         node = self.nodes.get(node_id, Endpoint("", 0))
         if self.settings.endpoint_type is EndpointType.IP:
             return f"{node.ip}:{node.port}"
@@ -110,10 +102,7 @@ def view_of(
     dialect: Dialect = VALKEY_9_1,
     settings: Settings = Settings(),
 ) -> RoutingView:
-    """Return the view of the ``myself`` node of *topology* (R128); raises ValueError without one.
-
-    CLUSTER NODES does not show the cluster state; CLUSTER INFO does.
-    """
+    """Return the view of the ``myself`` node of *topology* (R128), without cluster state; ValueError without one."""
     me = topology.by_id.get(topology.my_id or "")
     if me is None:
         raise ValueError("no node is marked myself")
@@ -215,8 +204,7 @@ class Client:
     def after(self, command: Command, decision: Decision) -> Client:
         """Return the state after *command* was answered with *decision* (R120, R121).
 
-        ASKING lasts for one command, or from MULTI to EXEC. A redirection inside MULTI makes EXEC fail, which is not
-        modelled.
+        ASKING lasts for one command, or from MULTI to EXEC. Failed transactions are not modelled.
         """
         name = command[0].lower() if command else b""
         inside = self.queued is not None
@@ -245,9 +233,8 @@ def route(
 ) -> Decision:
     """Return the decision of the node of *view* for *command* (words, the name first).
 
-    *keys_here* tests whether the node holds a key; only keys of open slots are tested. *table* defaults to the
-    dialect's. *script_writes*: whether EVALSHA or FCALL may write; None reads the script of EVAL, else COMMAND. Unknown
-    commands and arity errors are `Serve`: the node reports them before it computes the slot.
+    *keys_here* tests keys of open slots. *table* defaults to the dialect's. *script_writes*: whether EVALSHA or FCALL may
+    write (None: by COMMAND). Unknown commands and arity errors are `Serve`: they are reported before the slot is computed.
     """
     table = table or table_of(view.dialect.name)
     info = table.find(command)

@@ -21,10 +21,7 @@ def silent_ms(instance: Instance, now_ms: int) -> int:
 
 
 def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
-    """Return whether this sentinel considers *instance* down at *now_ms* (S6).
-
-    It does not answer, or it is monitored as a master and has reported the replica role for too long.
-    """
+    """Return whether *instance* is silent, or a master with the replica role, for too long at *now_ms* (S6)."""
     if silent_ms(instance, now_ms) > instance.down_after_ms:
         return True
     if instance.flags & Flag.MASTER and instance.role_reported == Flag.REPLICA:
@@ -86,10 +83,7 @@ def check_objectively(state: SentinelState, master: Instance) -> None:
 
 
 def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
-    """Ask every sentinel whether *master* is down, requesting votes during a failover (S8).
-
-    At most once per ask period unless *forced* (sentinelAskMasterStateToOtherSentinels).
-    """
+    """Ask every sentinel whether *master* is down, once per ask period unless *forced*, with vote requests (S8)."""
     periods, now_ms = state.periods, state.now_ms
     asks_vote = master.failover_state > FailoverState.NONE
     forgets = bool(master.flags & Flag.S_DOWN) or not state.settings.keeps_opinions

@@ -1,8 +1,4 @@
-"""Events that a driver passes to a sentinel, and effects that it carries out (contract: docs/design/sentinel.md).
-
-Hello messages have eight fields separated by commas. They are published on `HELLO_CHANNEL` of every master and replica,
-and sent to every other sentinel.
-"""
+"""Events that a driver passes to a sentinel, and effects that it carries out (contract: docs/design/sentinel.md)."""
 
 from __future__ import annotations
 
@@ -116,10 +112,7 @@ class Hello(NamedTuple):
 
 
 def parse_hello(text: str) -> Hello | None:
-    """Parse a hello message; None unless it has eight fields (S3, sentinelProcessHelloMessage).
-
-    Numbers follow atoi: text without leading digits is 0.
-    """
+    """Parse a hello message, with numbers as in atoi; None unless it has eight fields (sentinelProcessHelloMessage)."""
     tokens = text.split(",") if len(text) <= HELLO_CHARS_MAX else ()
     if len(tokens) != FIELDS:
         return None

@@ -1,7 +1,4 @@
-"""Failover state machine (S10 to S14): votes (S9), leader election (S11), choice of the replica (S13).
-
-`instance` holds the table of states.
-"""
+"""Failover state machine (S10 to S14): votes (S9), leader election (S11), choice of the replica (S13)."""
 
 from __future__ import annotations
 
@@ -16,10 +13,7 @@ from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelSta
 
 
 def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> tuple[str, int]:
-    """Vote for *candidate* in *epoch* unless already voted; return the vote and its epoch (S17, sentinelVoteLeader).
-
-    A greater epoch becomes the current one. After voting for another sentinel this one delays its own failover.
-    """
+    """Vote for *candidate* in *epoch* unless already voted; return the vote and its epoch (S17, sentinelVoteLeader)."""
     if epoch > EPOCH_MAX:
         return master.leader, master.leader_epoch
     if epoch > state.current_epoch:
@@ -52,8 +46,7 @@ def votes_needed(voters: int, quorum: int) -> int:
 def find_leader(state: SentinelState, master: Instance, epoch: int) -> str:
     """Return the elected leader for *master* in *epoch*, or an empty text (sentinelGetLeader).
 
-    Counts votes reported by other sentinels and this sentinel's own. If it has not voted, it votes for the front runner
-    or, without one, for itself.
+    A sentinel that has not voted adds a vote for the front runner or, without one, for itself.
     """
     others = master.sentinels.values()
     counts = count_votes(s.leader for s in others if s.leader and s.leader_epoch == state.current_epoch)
@@ -72,7 +65,7 @@ LINK_DOWN_FACTOR: Final = 10
 
 
 def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) -> str:
-    """Return why *replica* cannot be promoted at *now_ms*, or an empty text.
+    """Return the obstacle to promoting *replica* at *now_ms*, or an empty text.
 
     ``down``, ``disconnected``, ``no ping`` (for five ping periods), ``priority 0``, ``old info`` (five ping periods
     while the master is down, else three info periods), ``link down too long``.
@@ -95,10 +88,7 @@ def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) 
 
 
 def choice_key(replica: Instance) -> tuple[int, int, bool, str]:
-    """Sort key, best replica first: lower priority, greater offset, smaller run id, no run id last.
-
-    Source: `compareSlavesForPromotion`.
-    """
+    """Return the sort key, best replica first: lower priority, greater offset, run id (`compareSlavesForPromotion`)."""
     return replica.priority, -replica.offset, not replica.runid, replica.runid.lower()
 
 

@@ -1,7 +1,6 @@
 """One monitored master, replica or sentinel (S1; sentinelRedisInstance, instanceLink), and the failover states.
 
-Times are ms of this sentinel's wall clock; 0 means never. `TRANSITIONS` lists every failover step;
-`cluster_core.sentinel.failover` chooses the trigger.
+Times are ms of this sentinel's wall clock; 0 means never.
 """
 
 from __future__ import annotations
@@ -176,10 +175,7 @@ class Address(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class InstanceLink:
-    """The two connections to an instance, shared by all records of one sentinel (S1).
-
-    *command* and *pubsub* are connection numbers, 0 if not connected.
-    """
+    """The two connections to an instance, shared by all records of one sentinel (S1); 0: not connected."""
 
     refcount: int = 1
     disconnected: bool = True

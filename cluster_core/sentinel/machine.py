@@ -1,7 +1,4 @@
-"""The sentinel state machine: events in, effects out (contract with its driver: docs/design/sentinel.md).
-
-It has no clock, sockets, files or own randomness.
-"""
+"""The sentinel state machine: events in, effects out (contract with its driver: docs/design/sentinel.md)."""
 
 from __future__ import annotations
 
@@ -31,10 +28,9 @@ from cluster_core.wire.resp import RespError
 
 
 class Sentinel:
-    """One sentinel that monitors *watched*.
+    """One sentinel that monitors *watched*; effects of the start are returned with those of the first event.
 
-    *rng* draws the id (unless given), election delays and timer periods. Effects of the start are returned with those
-    of the first event.
+    *rng* draws the id (unless given), election delays and timer periods.
     """
 
     def __init__(
@@ -135,7 +131,7 @@ def _reply(state: SentinelState, words: list[str]) -> Any:
             take_hello(state, text)
             return 1
         case ["sentinel", name, *arguments]:
-            # Valkey's names are PRIMARY for MASTER; the old ones still work
+            # the old names for Valkey's PRIMARY
             match [name.lower().replace("primary", "master"), *arguments]:
                 case ["get-master-addr-by-name", master_name]:
                     return _address(state, master_name)

@@ -31,10 +31,7 @@ class InfoReport(NamedTuple):
 
 
 def read_info(text: str) -> InfoReport:
-    """Parse an INFO reply; malformed lines are skipped, as in the server.
-
-    Replica fields count only after the line ``role:slave``.
-    """
+    """Parse an INFO reply, replica fields after ``role:slave`` only; malformed lines are skipped, as in the server."""
     fields: dict[str, object] = {}
     replicas: list[tuple[str, int]] = []
     role = 0

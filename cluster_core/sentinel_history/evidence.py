@@ -5,10 +5,9 @@ Times are ns since the epoch. A line of a poll file is an object::
     {"t": 1795254894896657338, "t2": 1795254894912135198, "port": 24010, "kind": "sentinel",
      "masters": [["name", "mymaster", "ip", "127.0.0.1", …]], "sentinels": […]}
 
-*t* is the time of the request, *t2* of the replies (or *time* for both), as a number since the epoch in ns, µs, ms or s,
-or ISO 8601. *node* is the sentinel's id, ip:port or port; *port* its port. An instance is a list of alternating names
-and values, as in the reply, or an object. *sentinels*, which name ids and addresses, are optional. Lines of another *kind*,
-or without *masters*, are skipped.
+*t* is the time of the request, *t2* of the replies (or *time* for both), in the forms of `cluster_core.instants`. *node*
+is the sentinel's id, ip:port or port; *port* its port. An instance is an object, or a list of alternating names and
+values. *sentinels*, with ids and addresses, are optional. Other lines are skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""History of all sentinels: events and votes in their logs, and each sentinel's state of every master (S1 to S16).
-
-A sentinel's state of its replicas and of other sentinels is not kept: logs show no connections and no opinions.
-"""
+"""History of all sentinels: events and votes in their logs, and each sentinel's state of every master (S1 to S16)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow
 ORDERS_FROM_DOWN: Final = (9, 0)
 """From this Valkey version on an ordered failover sets S_DOWN until the next timer."""
 MASTERS_MAX: Final = 1000
-"""Maximum masters of a sentinel, against forged evidence: further ones are not kept."""
+"""Maximum masters of a sentinel, against forged evidence."""
 ORDERED: Final = Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
 CURRENT: Final = frozenset({"+sdown", "+odown", "+try-failover", "+monitor"})
 """Events of a master that give its current address."""
@@ -75,7 +72,7 @@ class Master:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Clear what a sentinel does not keep in its configuration file."""
+        """Clear the state that a sentinel does not save in its configuration file."""
         self.flags, self.state = Flag.MASTER, FailoverState.NONE
 
 
@@ -203,7 +200,7 @@ class _Fold:
         if not name or not leader:
             return
         master, number = self.masters[name], leading_number(epoch)
-        if voter and leader == self.observer and master.flags & Flag.FORCE_FAILOVER:  # a forced one requests no votes
+        if voter and leader == self.observer and master.flags & Flag.FORCE_FAILOVER:  # no vote requests
             master.flags = master.flags & ~Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
         asked = self.observer if voter else leader
         self.history.votes.append(

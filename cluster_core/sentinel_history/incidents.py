@@ -1,7 +1,6 @@
 """Incidents of monitored masters: failovers and failures.
 
-A failover lasts from the first S_DOWN of the old master to the switch of every sentinel and the return of the old
-master. A failure without failover names the obstacle.
+A failover lasts from the first S_DOWN of the old master to the switch of every sentinel and the old master's return.
 """
 
 from __future__ import annotations

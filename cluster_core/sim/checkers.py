@@ -1,7 +1,4 @@
-"""Invariants of the protocol that every run must keep (R161 to R169).
-
-Checkers observe effects and messages only, not faults or the network. `Checks` holds all of them.
-"""
+"""Invariants of the protocol that every run must keep (R161 to R169), from effects and messages."""
 
 from __future__ import annotations
 

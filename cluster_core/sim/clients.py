@@ -1,8 +1,8 @@
 """Clients of a simulated cluster, and a check of their acknowledged writes.
 
 Every write has its own key, so each acknowledged key must exist at the owner of its slot after the run. A write without
-a running owner is *unavailable*, not lost, while a process that runs or can be restarted has it, unless its shard has
-continued with another master: then that copy is discarded on return. Writes may be lost in three ways:
+a running owner is *unavailable* while a process with it can be restarted and its shard has no other master. Writes may
+be lost in three ways:
 
 * ``not replicated``: the master was replaced by a replica without the write;
 * ``split``: the master took the write after its replacement and before it learned of it: within `SLACK_US`, or at most
@@ -205,14 +205,14 @@ class Loss(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Acknowledged writes not served at the end: lost ones, and ones that wait for their shard."""
+    """Acknowledged writes not served at the end: lost ones, and ones of shards without a running owner."""
 
     lost: tuple[Loss, ...]
     unavailable: tuple[Ack, ...]
 
 
 KEPT: Final = (Way.NO_EXCUSE, Way.WIPED)
-"""Reasons for which no other master has continued without the write."""
+"""Reasons for a loss with no other master since the write."""
 
 
 class LossWatch:

@@ -1,7 +1,4 @@
-"""One simulated process on its own machine: node, clock, streams, disk.
-
-Bus links are TCP connections: no loss or reordering, a lost segment delays later ones.
-"""
+"""One simulated process on its own machine: node, clock, streams, disk."""
 
 from __future__ import annotations
 
@@ -78,8 +75,7 @@ def retry_after_us(held_us: int) -> int:
 class Host:
     """State of one process, changed by `World` and its parts.
 
-    *shift_us*: offset of the host's clock. Events wait in *inbox*, if set: the process is
-    stopped, or takes *work_us* per event.
+    *shift_us*: offset of its clock. *inbox*, if set: events of a stopped process, or one that takes *work_us* per event.
     """
 
     index: int
@@ -125,8 +121,8 @@ class Host:
 class Stream:
     """One direction of a connection; *target_link* is the receiver's link number.
 
-    *waiting*: messages sent before the connection was established; *held*: messages behind a block; None if none.
-    *unanswered*: lost SYNs in a row and the time of the last one, while nobody can answer.
+    *waiting*: messages before the connection was established; *held*: messages behind a block; None if none.
+    *unanswered*: lost SYNs in a row and the time of the last one.
     """
 
     source: Host

@@ -32,10 +32,7 @@ class LayoutError(ClusterCoreError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Masters, replicas per master, and zones; *spares* are unattached nodes.
-
-    Replica k of a master is k + 1 zones further, so with two zones the loss of one never takes a whole shard.
-    """
+    """Masters, replicas per master (number k is k + 1 zones further), and zones; *spares* are unattached nodes."""
 
     masters: int = 3
     replicas: int = 1

@@ -1,8 +1,4 @@
-"""Network between hosts: connections that open, carry messages in order, and break (R27 to R30).
-
-A link is a TCP connection with two streams. Messages behind a block are delivered in order when it ends, unless the
-link was closed.
-"""
+"""Network between hosts: TCP links that open, carry messages in order, and break (R27 to R30)."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Faults:
         host.work_us = work_us
         if work_us:
             host.inbox = deque()
-        if any(type(event) is Tick for event in waiting):  # otherwise the next one is already planned
+        if any(type(event) is Tick for event in waiting):  # otherwise the next tick is already planned
             self.world.plan_tick(host)
 
     # -- clocks --------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """World of a simulation: virtual time, hosts, and the driver of docs/design/node.md.
 
-Every event is an entry of the heap of `Clock`, so equal seeds give equal runs everywhere. Each host and each part of
-the world has its own generator (*make_rng* of a name), so an additional fault does not change other draws.
+Equal seeds give equal runs. Each host and part of the world has its own generator, so a fault does not change other draws.
 """
 
 from __future__ import annotations

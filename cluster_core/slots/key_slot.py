@@ -12,11 +12,7 @@ _CLOSE = ord("}")
 
 
 def hash_tag(key: bytes) -> bytes | None:
-    """Return the bytes between the first ``{`` and the first ``}`` after it, or None when the whole key is
-    hashed.
-
-    None stands for no ``{``, no ``}`` after it, or nothing between the two (R113, `keyHashSlot`).
-    """
+    """Return the bytes between the first ``{`` and the first ``}`` after it; None if missing or empty (R113)."""
     start = key.find(_OPEN)
     if start < 0:
         return None

@@ -45,10 +45,7 @@ NO_FLAGS = "noflags"
 
 
 def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple[str, ...]]:
-    """Parse comma-joined flag names; return the flags and the unknown names.
-
-    Servers add flags over time, so unknown names are kept. Raises DecodeError for an empty or repeated name.
-    """
+    """Parse comma-joined flag names; return flags and unknown names; DecodeError for an empty or repeated name."""
     flags = NodeFlags(0)
     unknown: list[str] = []
     if text == NO_FLAGS:

@@ -16,10 +16,7 @@ _DIGITS_MAX = len(str(SLOT_COUNT - 1))
 
 
 class SlotSet:
-    """An immutable set of slots with the operators of a frozenset, and conversion from and to ranges.
-
-    Raises ValueError for a slot out of range. Bit i of the inner integer stands for slot i.
-    """
+    """An immutable set of slots with the operators of a frozenset; ValueError for a slot out of range."""
 
     __slots__ = ("_bits",)
     _bits: int
@@ -54,10 +51,7 @@ class SlotSet:
 
     @classmethod
     def from_wire(cls, raw: bytes, *, source: str = "<bytes>") -> SlotSet:
-        """Decode a 2048-byte bitmap: slot s is bit s % 8 of byte s / 8 (R4).
-
-        Raises TruncatedError for fewer bytes and DecodeError for more.
-        """
+        """Decode a 2048-byte bitmap (R4); TruncatedError for fewer bytes, DecodeError for more."""
         if len(raw) < WIRE_BYTES:
             reason = f"a slot bitmap of {len(raw)} bytes, not {WIRE_BYTES}"
             raise TruncatedError(reason, offset=len(raw), source=source)
@@ -71,10 +65,7 @@ class SlotSet:
 
     @classmethod
     def parse(cls, text: str, *, source: str = "<slots>") -> SlotSet:
-        """Parse ranges as in CLUSTER NODES, ``0-5460 5500`` in any order (R128).
-
-        Raises DecodeError, with the offset in *text*, for any other word.
-        """
+        """Parse ranges as in CLUSTER NODES, ``0-5460 5500`` in any order (R128); DecodeError with the offset in *text*."""
         ranges = []
         offset = 0
         for word in text.split(" "):
@@ -144,9 +135,7 @@ class SlotSet:
 
 
 def parse_range(word: str, *, offset: int = 0, source: str = "<slots>") -> tuple[int, int]:
-    """Return (first, last) of one word of CLUSTER NODES, ``5500`` or ``0-5460``; DecodeError for any
-    other.
-    """
+    """Return (first, last) of a word of CLUSTER NODES, ``5500`` or ``0-5460``; DecodeError for other words."""
     first, dash, last = word.partition("-")
     bounds = [_number(first), _number(last) if dash else _number(first)]
     if bounds[0] is None or bounds[1] is None:

@@ -1,8 +1,7 @@
 """Decode and encode cluster bus messages (R2 to R18, clusterMsg in cluster_legacy.h).
 
-``encode_message(decode_message(raw)) == raw`` for every accepted input: all fields are kept, also those that servers
-ignore. Fixed-size texts (node ids, addresses) are Latin-1 without trailing NULs. Malformed parts of a message with a
-signature and a plausible length become `Unknown` parts with raw bytes and a reason; they raise nothing.
+``encode_message(decode_message(raw)) == raw`` for every accepted input. Malformed parts of a message with a signature and
+a plausible length become `Unknown` parts with raw bytes and a reason.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ _EXT_DATA = int(MessageFlag.EXT_DATA)
 _ENTRIES_CACHED = 1 << 15
 """Cached gossip entries, some hundred bytes each: nodes repeat each other's entries within a second."""
 _EXTENSIONS_BYTES_CACHED = 512
-"""Longer extensions are not cached, which bounds memory taken by hostile senders."""
+"""Maximum cached extension, to bound memory taken by hostile senders."""
 
 
 def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> Message:
@@ -135,8 +134,8 @@ def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> M
 def decode_partial(raw: bytes) -> Message:
     """Decode the captured beginning of a truncated message: its complete fields and gossip entries.
 
-    Under 2256 bytes the header is a `PartialHeader`. Incomplete parts stay in `Message.rest`, so `encode_message`
-    restores the bytes. Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature.
+    Under 2256 bytes the header is a `PartialHeader`; incomplete parts are `Message.rest`. Raises `TruncatedError` under 16
+    bytes and `DecodeError` without the signature.
     """
     if len(raw) < LIGHT_HEADER_BYTES:
         raise TruncatedError(f"{len(raw)} bytes hold no bus header", offset=0)
@@ -168,10 +167,7 @@ def decode_header(raw: bytes) -> Header:
 
 
 def decode_body(header: Header | LightHeader, raw: bytes, end: int) -> tuple[Body, int, str]:
-    """Return the body between the header and *end*, its end, and why it ends early (else empty).
-
-    Never raises: an unknown type, or a body too short for its type, is `Unknown`.
-    """
+    """Return the body between the header and *end*, its end, and the reason for an early end; invalid ones are `Unknown`."""
     light = isinstance(header, LightHeader)
     start = LIGHT_HEADER_BYTES if light else HEADER_BYTES
     kind = header.type

@@ -1,7 +1,6 @@
-"""Split one TCP direction of the cluster bus into messages, and resynchronize after gaps.
+"""Split one TCP direction of the cluster bus into messages, and resynchronize after gaps (R1, R17).
 
-Messages have no separator (R1, R17), so resynchronization searches for the signature with a plausible head. Skipped
-bytes are reported as `UnknownBytes`, a message captured in part as `PartialMessage`.
+Skipped bytes are reported as `UnknownBytes`, a message captured in part as `PartialMessage`.
 """
 
 from __future__ import annotations
@@ -61,8 +60,7 @@ Frame = WholeMessage | PartialMessage | UnknownBytes
 class BusFramer:
     """Splits the bytes of one direction, fed in order, into frames.
 
-    *pending*: bytes of a partial message, to continue another reader's work. *synced*: the first byte begins a message
-    (the SYN was captured); otherwise the first message is searched for.
+    *pending*: bytes of a partial message of another reader. *synced*: the first byte begins a message (after the SYN).
     """
 
     def __init__(self, *, synced: bool, pending: bytes = b"") -> None:

@@ -1,8 +1,7 @@
 """Cluster bus messages: types, headers and bodies (R3 to R15, clusterMsg in cluster_legacy.h).
 
-`cluster_core.wire.bus` decodes and encodes them. All fields are kept, also those that servers ignore. Fixed-size texts
-(node ids, addresses) are Latin-1 without trailing NULs. Extensions keep their type and raw data with padding; `value`
-decodes them.
+Fixed-size texts (node ids, addresses) are Latin-1 without trailing NULs. Extensions keep their type and raw data with
+padding; `value` decodes them.
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ def forgotten_node_extension(node: str, ttl_s: int) -> Extension:
 def decode_extensions(raw: bytes, start: int, end: int, count: int) -> tuple[tuple[Extension, ...], int, str]:
     """Decode at most *count* records between *start* and *end* of *raw*.
 
-    Returns the records, the end position, and why decoding stopped early (else empty). It stops at a length that
-    overruns or is no multiple of 8; a server drops such a message (R18).
+    Returns the records, the end position, and the reason for an early end, at an invalid length (R18; else empty).
     """
     extensions: list[Extension] = []
     at = start
@@ -271,10 +269,7 @@ Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
 
 @dataclass(slots=True, unsafe_hash=True)
 class Message:
-    """One message: header, body by type, and bytes after the body.
-
-    Immutable by convention; a frozen class takes three times as long to create.
-    """
+    """One message: header, body by type, and bytes after the body; immutable by convention, for speed."""
 
     header: Header | LightHeader | PartialHeader
     body: Body = Empty()

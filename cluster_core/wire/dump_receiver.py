@@ -32,10 +32,7 @@ class DumpReceiver:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes and return the part that belongs to the dump.
-
-        Raises ProtocolError for an error reply and for anything that is not a reply to SYNC.
-        """
+        """Take the next bytes and return those of the dump; ProtocolError for a reply that is not one to SYNC."""
         if not self.is_begun:
             data = self._begin(data)
         if not self.is_begun or self.is_ended:

@@ -1,7 +1,4 @@
-r"""Requests as arrays of bulk strings (``*2\r\n$3\r\nGET\r\n$1\r\na\r\n``), in client traffic, logs and replication.
-
-The functions handle truncated bytes. `cluster_core.kernels.aof.grammar` compiles them for arrays of bytes.
-"""
+r"""Requests as arrays of bulk strings (``*2\r\n$3\r\nGET\r\n$1\r\na\r\n``), in client traffic, logs and replication."""
 
 from __future__ import annotations
 
@@ -37,9 +34,7 @@ def read_number(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
-    """Return the number of words of the request at *at* and the position of the first, or a negated error and its
-    position.
-    """
+    """Return the word count of the request at *at* and its first word's position, or a negated error and its position."""
     if at >= stop:
         return -CUT, at
     if data[at] != 42:
@@ -55,7 +50,7 @@ def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
     """Return the length and start of the word with its ``$`` at *at*, or a negated error and its position.
 
-    The word and its CRLF may extend beyond *stop*; the available part is checked.
+    The word and its CRLF may extend beyond *stop*.
     """
     if at >= stop:
         return -CUT, at

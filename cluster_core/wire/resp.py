@@ -1,8 +1,8 @@
 """RESP2 and RESP3: reader of replies, and the types of simulated replies.
 
-Python forms: simple string ``str``, bulk and verbatim string ``bytes``, number ``int``, double ``float``, boolean ``bool``, null
-``None``, array, set and push ``list``, map ``dict``, error `RespError`; attributes are dropped.  Streamed strings and aggregates,
-which no server sends, are errors.
+Python forms: simple string ``str``, bulk and verbatim string ``bytes``, number ``int``, double ``float``, boolean ``bool``,
+null ``None``, array, set and push ``list``, map ``dict``, error `RespError`; attributes are dropped. Streamed types are
+errors.
 """
 
 from __future__ import annotations
@@ -50,10 +50,7 @@ def decode_values(data: bytes, *, source: str = "<bytes>") -> list[Value]:
 
 
 def read_value(data: bytes, at: int, *, source: str = "<bytes>", depth: int = 0) -> tuple[Value, int]:
-    """Return the value at *at* and the position after it.
-
-    Raises TruncatedError when the value is incomplete and DecodeError with the offset of other faults.
-    """
+    """Return the value at *at* and the position after it; DecodeError with an offset, TruncatedError if incomplete."""
     kind, end = data[at : at + 1], data.find(b"\r\n", at)
     if kind and kind not in b"$!=*~>%|+-:(,#_":
         raise DecodeError(f"{kind!r} is not the type of a RESP value", offset=at, source=source)

@@ -1,9 +1,7 @@
 """Reassemble one TCP direction from captured segments (RFC 9293, sections 3.4 and 3.10).
 
-A capture may hold segments twice, out of order, overlapping, cut by the snap length, or not at all. `TcpStream`
-delivers every byte once, in order; bytes missing from the capture are reported as a `Gap`. Sequence numbers decide;
-time only bounds how long a hole stays open (`HOLE_NS_MAX`). An acknowledgement beyond a hole closes it at once, as
-nobody retransmits then.
+Segments may be duplicated, out of order, overlapping, cut or missing. `TcpStream` delivers every byte once, in order, and
+reports missing bytes as a `Gap`. Time limits the wait for a hole (`HOLE_NS_MAX`); an acknowledgement beyond it ends it.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ RST = 0x04
 ACK = 0x10
 
 HELD_BYTES_MAX = 1 << 20
-"""Bytes held back behind a hole before the hole is given up."""
+"""Maximum bytes held back behind a hole."""
 
 HELD_SEGMENTS_MAX = 256
-"""Segments held back behind a hole before the hole is given up."""
+"""Maximum segments held back behind a hole."""
 
 HOLE_NS_MAX = 3_000_000_000
 """Maximum ns that a hole stays open; covers TCP's first retransmissions (RFC 6298)."""

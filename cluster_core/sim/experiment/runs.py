@@ -1,8 +1,7 @@
 """Experiments: single runs with their outcome, and grids of runs.
 
-`OutcomeWatch` observes the hosts that were hit. A shard is *recovered* when a running replica won its election, and
-*settled* when every running host knows. The outcome depends only on the trial, a plain value, so trials can run
-anywhere in any order.
+A shard is *recovered* when a running replica won its election, and *settled* when every running host knows. The outcome
+depends only on the trial, a plain value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replication between hosts, as far as failover depends on it (P1 to P11).
 
 Modelled: ordered streams with network delay, offsets, backlog, partial and full resynchronization, chained replicas,
-links that end with their process or after `REPL_TIMEOUT_US` of silence. Not modelled: memory, disks, execution time.
+broken links. Not modelled: memory, disks, execution time.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Replication:
             self.world.call_at(now_us + wait_us, self._copy, feed)
 
     def _is_served(self, feed: Feed) -> bool:
-        """Whether the master answers PSYNC: a replica without a link to its own master refuses."""
+        """Return whether the master answers PSYNC: a replica without a link to its own master refuses."""
         upstream = self.feeds.get(feed.master.index)
         return upstream is None or upstream.is_up
 

@@ -1,7 +1,4 @@
-"""Data of one simulated process, and its replication position (P1 to P8).
-
-A write is a key with a value; the stream is the ordered writes with their end offsets.
-"""
+"""Data of one simulated process, and its replication position (P1 to P8)."""
 
 from __future__ import annotations
 
