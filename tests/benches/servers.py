@@ -194,7 +194,8 @@ def running(
         directory = Path(name)
         for file, content in (files or {}).items():
             (directory / file).write_bytes(content)
-        options = {"bind": "127.0.0.1", "port": port, "dir": name, "save": "", "appendonly": "no", **settings}
+        options = {"bind": "127.0.0.1", "port": port, "dir": name, "save": "", "appendonly": "no"}
+        options |= {"repl_diskless_sync_delay": 0, **settings}  # by default a master waits 5 s for more replicas
         if cluster:
             options = {"cluster-enabled": "yes", "cluster_node_timeout": 5000, **options}
         arguments = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]

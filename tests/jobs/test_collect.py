@@ -86,7 +86,7 @@ def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
 
-    run(f"127.0.0.1:{cluster.nodes[0].port}", "--landing", str(tmp_path), "--duration", "5", "--slot-stats")
+    run(f"127.0.0.1:{cluster.nodes[0].port}", "--landing", str(tmp_path), "--duration", "2", "--slot-stats")
     lines = [
         raw
         for path in sorted(tmp_path.glob("*/*/slot-stats/*.gz"))

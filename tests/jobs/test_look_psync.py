@@ -23,7 +23,7 @@ KEYS = 2000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two masters, each with a replica that has all of its keys."""
-    with running_cluster(installed(valkey_binary()), masters=2, replicas=2, **{"repl-diskless-sync-delay": 0}) as made:
+    with running_cluster(installed(valkey_binary()), masters=2, replicas=2) as made:
         for master, replica, (first, last) in zip(made.masters, made.replicas, halves(2), strict=True):
             keys = [key for key in (f"user:{at}" for at in range(KEYS)) if first <= slot_of(key) <= last]
             master.ask([("SET", key, "v" * (len(key) * 7)) for key in keys])

@@ -50,7 +50,7 @@ class Scene:
 def scene(server: str) -> Iterator[Scene]:
     binary = installed(SERVERS[server]())
     with ExitStack() as stack:
-        master = stack.enter_context(running(binary, repl_diskless_sync_delay=0))
+        master = stack.enter_context(running(binary))
         replica = stack.enter_context(running(binary, replicaof=f"127.0.0.1 {master.port}"))
         wait_for(lambda: b"master_link_status:up" in replica.call("INFO", "replication"), "the replica to be in sync")
         witness = stack.enter_context(running_sentinel(binary, master.port))

@@ -21,7 +21,7 @@ def master(request) -> Iterator[Server]:
     """A real master with the smallest backlog, which exists because a replica has attached."""
     is_valkey = request.param == "valkey-server"
     binary = installed(valkey_binary() if is_valkey else redis_binary())
-    with running(binary, repl_backlog_size=BACKLOG_BYTES, repl_diskless_sync_delay=0) as server:
+    with running(binary, repl_backlog_size=BACKLOG_BYTES) as server:
         assert psync(server, "?", -1)[0] == "FULLRESYNC"
         yield server
 

@@ -37,7 +37,7 @@ DISKLESS = {"from-disk": "no", "diskless": "yes"}
 def replicated(name: str, diskless: str = "yes") -> Iterator[tuple[Server, Server]]:
     """A master and its replica, in sync, with keys of all types."""
     binary = installed(BINARIES[name]())
-    settings = {"repl-diskless-sync": diskless, "repl-diskless-sync-delay": 0, "repl-ping-replica-period": 1}
+    settings = {"repl-diskless-sync": diskless, "repl-ping-replica-period": 1}
     with running(binary, **settings) as master, running(binary, **settings) as replica:
         fill(master)
         replica.call("REPLICAOF", "127.0.0.1", master.port)
