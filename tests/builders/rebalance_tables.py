@@ -13,6 +13,8 @@ from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from tests.builders.stored_rows import store
 
+LOADED = 16
+"""Every so manieth slot has keys: planning takes time by the slots that do."""
 FILE_COLUMNS = ("source", "kind", "file_bytes", "unread_bytes", "records", "unread_records", "bad_records")
 
 
@@ -41,7 +43,7 @@ def write_snapshot(
     memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None,
     taken_at: datetime | None = None, exactness: str | None = None, cluster: str | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys a slot but for *bytes_by_slot*.
+    """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys in every slot of `LOADED`, none in others, but for *bytes_by_slot*.
 
     *memory_by_slot* (2000 bytes for other slots) is memory, unknown if it is None, and *exactness* how exact its model is.  *unread* is an input that could not be read in full.
 
@@ -49,9 +51,10 @@ def write_snapshot(
     """
     rows = []
     for slot in range(SLOT_COUNT):
-        size, owner = bytes_by_slot.get(slot, 1000), node_id(owners[slot])
-        row = {"slot": slot, "node_id": owner, "owner_id": owner, "keys": max(1, size // 100), "serialized_bytes": size}
-        memory = None if memory_by_slot is None else memory_by_slot.get(slot, 2000)
+        usual, owner = int(slot % LOADED == 0), node_id(owners[slot])
+        size = bytes_by_slot.get(slot, 1000 * usual)
+        row = {"slot": slot, "node_id": owner, "owner_id": owner, "keys": size // 100, "serialized_bytes": size}
+        memory = None if memory_by_slot is None else memory_by_slot.get(slot, 2000 * usual)
         rows.append({**row, "expires": 0, "memory_bytes": memory, "ops": None, "partial": unread is not None})
     head = {
         "keys": sum(row["keys"] for row in rows),

@@ -21,7 +21,7 @@ from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope, without_progress
-from tests.builders.rebalance_tables import node_id, topology, write_snapshot
+from tests.builders.rebalance_tables import LOADED, node_id, topology, write_snapshot
 from tests.builders.stored_rows import store
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
@@ -101,7 +101,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, cap
 @pytest.mark.long
 def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
     """And with the number of pieces into which the tag must be split to fit."""
-    whole = 16384 * 1000 - 1000 + 30_000_000
+    whole = 16384 // LOADED * 1000 + 30_000_000
     write_snapshot(
         tmp_path, THIRDS, {7: 30_000_000}, tags={b"cart:42": (7, 900, 29_000_000)}, keys={b"{x}big": (7, 600_000)}
     )
@@ -210,7 +210,7 @@ def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
 @pytest.mark.long
 def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_its_own(tmp_path, capsys):
     """A master that stays keeps a slot, and no slot is as small as its share."""
-    write_snapshot(tmp_path, THIRDS, {})
+    write_snapshot(tmp_path, THIRDS, dict.fromkeys(range(16384), 1000))
     code = slotscope("rebalance-plan", "--root", tmp_path, "--weight", "10.0.0.2:7000=0.000001")
     shown = " ".join(capsys.readouterr().out.split())
     rows = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD)}
@@ -227,7 +227,7 @@ def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp
     """The others take what it cannot hold, each its fair share of it."""
     write_snapshot(tmp_path, THIRDS, {})
     placement = tmp_path / "place.toml"
-    total = 163_840
+    total = 16384 // LOADED * 10
     placement.write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = {total // 6} }}\n')
 
     code = slotscope(
@@ -239,7 +239,7 @@ def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp
 
     assert code == OK
     assert shown.count("above its capacity") == 1
-    assert "is above its capacity of 27.3 k keys: 54.6 k → " in shown
+    assert "is above its capacity of 1.71 k keys: 3.41 k → " in shown
     assert rows[node_id(1)]["after"] <= total // 6
     assert max(rows[node_id(n)]["after"] for n in (0, 2)) <= 1.02 * (total - total // 6) / 2 + 1
     assert {move["source"] for move in moves} == {node_id(1)}
@@ -261,6 +261,6 @@ def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
 
 def poll(owners, seconds):
     """A line as collect writes it; the first slots have most of the keys."""
-    stats = [[slot, {"key-count": 900 if slot < 60 else 1}] for slot in range(16384)]
+    stats = [[slot, {"key-count": 900 if slot < 60 else int(slot % LOADED == 0)}] for slot in range(16384)]
     told = {"time": seconds * 10**18, "node": "10.0.0.1:7000", "text": topology(owners, 3), "slot_stats": stats}
     return json.dumps(told)
