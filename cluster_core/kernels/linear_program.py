@@ -39,12 +39,16 @@ DUAL, PRIMAL = ("simplex_strategy", 1), ("simplex_strategy", 4)
 
 
 class Solution(NamedTuple):
-    """Cost, values of columns, and per row the saving (negative) or cost of one unit more room; *known*: not cut short."""
+    """Cost, values of columns, and per row the saving (negative) or cost of one unit more room; *known*: not cut short.
+
+    No solution with whole numbers costs less than *least*.
+    """
 
     cost: float
     values: Floats
     prices: Floats
     known: bool
+    least: float = -INFINITE
 
 
 class LinearProgram:
@@ -97,7 +101,8 @@ class LinearProgram:
         self._highs.run()
         info, solution = self._highs.getInfo(), self._highs.getSolution()
         known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        return Solution(info.objective_function_value, np.array(solution.col_value), np.zeros(0), known)
+        cost, values = info.objective_function_value, np.array(solution.col_value)
+        return Solution(cost, values, np.zeros(0), known, info.mip_dual_bound)
 
 
 def _indices(values: Any) -> NDArray[np.int32]:

@@ -31,7 +31,8 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import Outcome, conclude, ratios
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
 from cluster_core.rebalance.search.contradiction import find_contradiction
-from cluster_core.rebalance.search.search import Badness, Result, Search, badness
+from cluster_core.rebalance.search.heavy import exceeds_limits
+from cluster_core.rebalance.search.search import SHREDDED, Badness, Result, Search, badness
 
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
@@ -50,26 +51,37 @@ def make_plan(problem: Problem) -> Plan:
 
     Drops soft goals, the least important first, that no plan meets or that cost many slot ranges.
     """
-    plan = conclude(_find(validate(problem)))
+    scaled, few = validate(problem), SOFT_RANGES_A_MASTER * len(problem.masters)
+    if not problem.soft:
+        return conclude(_find(scaled))
+    plan = None if exceeds_limits(scaled, find_targets(scaled)) else _try(scaled, is_soft=True)
     for first in range(len(problem.soft) - 1, -1, -1):
-        is_missed = plan.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE)
-        is_shredded = bool(plan.moves) and plan.ranges_after > SOFT_RANGES_A_MASTER * len(problem.masters)
-        if not is_missed and not is_shredded:
-            break
+        if plan is not None and (plan.ranges_after <= few or not plan.moves):
+            return plan
         goals = tuple(problem.soft[first:])
-        other = conclude(_find(validate(without_goals(problem, goals))))
-        if other.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+        other = _try(validate(without_goals(problem, goals)), is_soft=first > 0)
+        if other is None or other.verdict is PlanVerdict.TOO_SMALL:
             continue
-        if is_missed or _saves_ranges(plan, other, goals, len(problem.masters)):
+        if plan is None or _saves_ranges(plan, other, goals, len(problem.masters)):
             plan = _as_asked(problem, replace(other, given_up=goals))
-    return plan
+    return plan if plan is not None and plan.given_up else conclude(_find(scaled))
+
+
+def _try(scaled: Scaled, *, is_soft: bool) -> Plan | None:
+    """Return a plan that meets the limits, or None; with soft goals the search is short."""
+    plan = conclude(_find(scaled, is_short=is_soft))
+    return None if plan.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE) else plan
 
 
 def _saves_ranges(plan: Plan, other: Plan, goals: Collection[str], masters: int) -> bool:
-    """Return whether *other*, without the soft *goals*, has less than half the ranges and worsens no such resource."""
+    """Return whether *other*, without the soft *goals*, has less than half the ranges.
+
+    Unless ranges are many, it must not worsen these resources.
+    """
     limits = {reach.resource: max(reach.before, reach.limit) for reach in plan.reach}
     is_worse = any(reach.after > limits[reach.resource] for reach in other.reach if reach.resource in goals)
-    return not is_worse and 2 * other.ranges_after + masters < plan.ranges_after
+    is_dear = plan.ranges_after > SHREDDED * masters
+    return (is_dear or not is_worse) and 2 * other.ranges_after + masters < plan.ranges_after
 
 
 def _as_asked(problem: Problem, plan: Plan) -> Plan:
@@ -82,14 +94,14 @@ def _as_asked(problem: Problem, plan: Plan) -> Plan:
     return replace(plan, reach=reaches)
 
 
-def _find(scaled: Scaled) -> Outcome:
+def _find(scaled: Scaled, *, is_short: bool = False) -> Outcome:
     """Return the best owners found for *scaled*, with relaxed limits if they are proven impossible."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
     for number in range(ROUNDS_MAX):
         if not _is_over(now, conflicts):
             break
-        outcome = _round(now, conflicts, LATER_EFFORT if number else 1.0)
+        outcome = _round(now, conflicts, LATER_EFFORT if number else 1.0, is_short)
         gain = _gain(now, outcome)
         if not gain:
             forgone = gain is False
@@ -163,13 +175,13 @@ def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
     return bool(over) or must_drain(asked, asked.owner)
 
 
-def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float) -> Outcome:
+def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float, is_short: bool) -> Outcome:
     """Search each aim until limits are met; return the best result."""
     tried: list[tuple[Badness, int, Outcome]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
-        result = Search(aim, effort).run(known, curve=effort == 1)
+        result = Search(aim, effort).run(known, curve=effort == 1, is_short=is_short)
         owner = _turned_back(aim, result.owner)
         result = result if owner == result.owner else Result(owner, result.prices, result.budget)
         outcome = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)

@@ -77,6 +77,12 @@ class Arrays:
         other.limits = limits
         return other
 
+    def with_free_moves(self) -> Arrays:
+        """Return the same problem where moves cost nothing."""
+        other = copy(self)
+        other.cost = np.zeros_like(self.cost)
+        return other
+
     def parts_of_limits(self) -> Floats:
         """Return each slot's largest share of the largest limit, over all resources."""
         most = self.limits[self.takers].max(0)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram, Solution
+from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
 
@@ -38,6 +40,8 @@ LINEAR_ENTRIES_MAX = 8_000
 """Maximum whole slots times takers, and bundles times takers, in linear programs."""
 STEPS_MAX = 200_000
 """Maximum simplex steps of one solution."""
+OVER_MIN = 1e-6
+"""Share of all load above limits that exceeds rounding errors of floats."""
 CAPACITY_COST = 100.0
 """Price of load above a capacity, relative to load above a limit."""
 
@@ -75,13 +79,30 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     return _place_many(tight, relaxation)
 
 
+def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
+    """Return whether an integer program finds that no placement of heavy slots meets the limits; False for many masters.
+
+    Its bound is a float: advice, no proof.
+    """
+    arrays = Arrays(scaled, targets).with_free_moves()
+    whole = heavy_slots(arrays)[:HEAVY_MAX]
+    if not len(whole) or len(arrays.takers) > HEAVY_MASTERS_MAX:
+        return False
+    solution = _solve_whole(arrays, Relaxation(arrays), whole)
+    return solution.least > OVER_MIN * len(arrays.owner) * slack_cost(arrays)
+
+
+def _solve_whole(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Solution:
+    """Return the solution of the integer program that places *whole* slots and bundles of the others."""
+    bundles = _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
+    program = _program(arrays, [np.array([s]) for s in whole] + bundles)
+    return program.solve_whole(np.arange(len(whole) * len(arrays.takers)), NODES_MAX, GAP)
+
+
 def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Placed | None:
     """Place *whole* slots by an integer program, and medium ones by relaxations, one after another."""
     takers = arrays.takers
-    program = _program(
-        arrays, [np.array([s]) for s in whole] + _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
-    )
-    solution = program.solve_whole(np.arange(len(whole) * len(takers)), NODES_MAX, GAP)
+    solution = _solve_whole(arrays, relaxation, whole)
     if not solution.known:
         return None
     chosen = solution.values[: len(whole) * len(takers)].reshape(len(whole), len(takers)).argmax(1)

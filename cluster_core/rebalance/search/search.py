@@ -86,14 +86,19 @@ class Search:
         if self._arrays.zone_names and len(self._arrays.takers) <= PROGRAM_MASTERS_MAX:
             self._relax()
 
-    def run(self, known: Sequence[int] | None = None, *, curve: bool = True) -> Result:
-        """Return the best placement found; *known* owners are a further start."""
+    def run(self, known: Sequence[int] | None = None, *, curve: bool = True, is_short: bool = False) -> Result:
+        """Return the best placement found; *known* owners are a further start.
+
+        A search that *is_short* walks once from the present owners, and returns these if that finds nothing.
+        """
         of_bound, of_data = self.scaled.budgets
         base = self.bound
         heavy, takers = len(heavy_slots(self._arrays)), len(self._arrays.takers)
         is_crowded = FEW_MASTERS < takers <= min(2 * heavy, PLACED_MASTERS_MAX)
-        best = None if is_crowded else self._within(base * (1 + of_bound), known)
-        if best is None or (heavy and count_ranges(best) > SHREDDED * takers):
+        best = None if is_crowded else self._within(base * (1 + of_bound), known, once=is_short)
+        if is_short and best is None and not is_crowded:
+            return Result(self.scaled.owner, self.prices, of_bound)
+        if best is None or (heavy and not is_short and count_ranges(best) > SHREDDED * takers):
             placed = self._place_heavy()
             least, near = self._fewest_bytes(known if best is None else best, placed)
             if least is None:

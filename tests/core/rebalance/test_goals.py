@@ -17,6 +17,7 @@ from cluster_core.rebalance import Master, Problem, check_plan, make_plan
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.search.heavy import exceeds_limits
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
 
@@ -108,6 +109,44 @@ def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves
     assert (plan.verdict, plan.given_up) == (PlanVerdict.MOVE, ("keys",))
     assert check_plan(given, plan) == []
     assert again.moves == ()
+
+
+def test_a_soft_goal_that_shreds_ranges_is_given_up_although_its_resource_gets_worse() -> None:
+    """Keys are balanced; a slot of few keys and most of a share of bytes leaves most keys to two of three masters."""
+    keys_of = [1 + s * s % 5 for s in range(1200)]
+    bytes_of = [keys * (50 + s * 7919 % 300) for s, keys in enumerate(keys_of)]
+    bytes_of[700] = sum(bytes_of) // 2 * 7 // 10
+    given = problem(
+        {"serialized_bytes": bytes_of, "keys": keys_of},
+        "a" * 400 + "b" * 400 + "c" * 400,
+        "abc",
+        tolerance={"serialized_bytes": 0.02, "keys": 0.2},
+        soft=["keys"],
+    )
+    plan = make_plan(given)
+
+    assert (plan.verdict, plan.given_up) == (PlanVerdict.MOVE, ("keys",))
+    assert plan.ranges_after <= 9
+    assert check_plan(given, plan) == []
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 9)), min_size=4, max_size=80))
+def test_no_placement_of_heavy_slots_is_called_hopeless_where_one_exists(slots) -> None:
+    """Limits are as much as the heaviest master of a random placement holds."""
+    owners = "abcd"
+    slots = [(k, *slot[1:]) for k, slot in enumerate(slots[:4])] + slots[4:]
+    loads = {"serialized_bytes": [size for _, size, _ in slots], "keys": [keys for *_, keys in slots]}
+    totals = {
+        name: max(sum(v for (n, *_), v in zip(slots, load, strict=True) if n == k) for k in range(4)) * 4
+        for name, load in loads.items()
+    }
+    tolerance = {name: max(0, Fraction(totals[name], sum(load) or 1) - 1) for name, load in loads.items()}
+    scaled = validate(
+        problem(loads, owners * (len(slots) // 4) + owners[: len(slots) % 4], owners, tolerance=tolerance)
+    )
+
+    assert not exceeds_limits(scaled, find_targets(scaled))
 
 
 def test_even_slots_that_do_not_divide_evenly_relax_the_limit_for_all():
