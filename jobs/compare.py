@@ -48,7 +48,7 @@ def command(before: str | None = None, after: str | None = None, request: Reques
         Name of the later snapshot. Default: latest
     """
     from slotscope.reports.delivery import deliver
-    from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, name_before
+    from slotscope.runtime.storage.runs import KEY_JOBS, find_name, name_before
 
     after = find_name(request.root, after or request.to or LATEST, KEY_JOBS, request.cluster)
     before = before or request.from_ or name_before(request.root, after, KEY_JOBS)

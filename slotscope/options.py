@@ -202,7 +202,7 @@ class Recorded(TableOptions):
     @property
     def name(self) -> str:
         """The name of the snapshot that is meant; raises InputError where there is none, or are several clusters."""
-        from slotscope.runtime.storage.snapshot_names import REPLAY_JOBS, find_name
+        from slotscope.runtime.storage.runs import REPLAY_JOBS, find_name
 
         return find_name(self.root, self.snapshot, REPLAY_JOBS, self.cluster)
 

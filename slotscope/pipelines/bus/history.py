@@ -47,8 +47,7 @@ from slotscope.runtime.spark.session import how_far, parallelism, runs_here
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import any_of
-from slotscope.runtime.storage.runs import HELD_ROWS_MAX, Run, completing
-from slotscope.runtime.storage.snapshot_names import HISTORY_JOBS, finished_names
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX, HISTORY_JOBS, Run, completing, finished_names
 from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed

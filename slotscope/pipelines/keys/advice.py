@@ -27,8 +27,7 @@ from slotscope.runtime.failure import printable
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
-from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name
+from slotscope.runtime.storage.runs import KEY_JOBS, cluster_of, find_name, running
 from slotscope.runtime.stores import is_live
 from slotscope.sources.inputs import find_inputs
 from slotscope.sources.keys.partial_rows import GROUPS_LISTED

@@ -32,8 +32,7 @@ from slotscope.pipelines.rebalance.plan import BYTES
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name, finished_names
+from slotscope.runtime.storage.runs import KEY_JOBS, cluster_of, find_name, finished_names, running
 from slotscope.servers.slot_weights import MEMORY_FIELDS, MemoryLimits, memory_limits
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology

@@ -22,8 +22,7 @@ from slotscope.pipelines.rebalance.plan import BYTES, MadePlan, make_plan
 from slotscope.plans.stored_plans import plan_rows
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import cluster_of
+from slotscope.runtime.storage.runs import cluster_of, running
 from slotscope.sources.keys.text import key_text
 from slotscope.transforms.snapshot_warnings import find_partial
 

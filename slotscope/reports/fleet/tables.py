@@ -12,8 +12,7 @@ from slotscope.reports.fleet.report import DAY_MS, DAYS, UNNAMED, ClusterState, 
 from slotscope.reports.index import SNAPSHOT, read_cards
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import any_of, exists, query_rows
-from slotscope.runtime.storage.runs import State
-from slotscope.runtime.storage.snapshot_names import KEY_JOBS, REPLAY_JOBS
+from slotscope.runtime.storage.runs import KEY_JOBS, REPLAY_JOBS, State
 
 HISTORY: Final = "history"
 """The kind of the pages of histories."""

@@ -35,13 +35,17 @@ from slotscope.runtime.program import LATEST, program_version
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import all_equal, any_of, location
 
-REASON_CHARS_MAX: Final = 200
 HELD_ROWS_MAX: Final = 50_000
 """Rows of a query that are staged in memory; tasks stage more."""
 THREADS: Final = 4
 """Tables that are committed at a time: most of a small commit is waiting."""
 WAIT_S: Final = 0.2
 """Between two looks at a later run."""
+KEY_JOBS: Final = ("key-slots",)
+HISTORY_JOBS: Final = ("history", "bus-replay")
+"""The job that writes cluster history, and its former name in older tables."""
+REPLAY_JOBS: Final = (*HISTORY_JOBS, "sentinel-replay")
+_LISTED: Final = "slotscope tables snapshots lists them"
 _COUNTING: Final = threading.Lock()
 
 
@@ -102,13 +106,6 @@ class Run:
     def _mine(self, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Those of *rows* of silver/runs that are about runs of this snapshot and job."""
         return [row for row in rows if row["snapshot_id"] == self.name and row["job"] in self._jobs]
-
-    def _begin(self, known: Iterable[Mapping[str, Any]]) -> None:
-        """Take a number after those of the snapshot's runs in *known*; raises InputError where it is one of another cluster."""
-        mine = self._mine(known)
-        self._clusters = {row["cluster"] for row in mine if row["state"] == State.COMPLETE}
-        self._check_cluster()
-        self._number = max([time.time_ns(), *((row["began_at"] or 0) + 1 for row in mine)])
 
     def belongs_to(self, node_ids: Iterable[str]) -> None:
         """Find the cluster with nodes *node_ids* where it was not given: the last that had one of them, or a name made of an id.
@@ -239,7 +236,7 @@ class Run:
     def abandon(self, error: BaseException) -> None:
         """Record that this run failed, and remove its staged rows, as far as the root can be written."""
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        failed = self._row(State.FAILED) | {"reason": reason[:REASON_CHARS_MAX]}
+        failed = self._row(State.FAILED) | {"reason": reason[: stores.REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
             delta_files.commit_rows(self.root, RUNS, [failed], all_equal({"run_id": self.run_id}))
         drop_stage(self.root, self.run_id)
@@ -266,11 +263,61 @@ class Run:
 
 def _known(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The rows of silver/runs about the snapshots of *runs*."""
-    if not delta_files.exists(runs[0].root, RUNS):
-        return []
+    return _stored(runs[0].root, snapshot_id=list(dict.fromkeys(run.name for run in runs)))
+
+
+def _stored(root: str, order_by: str = "", **values: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of silver/runs that have one of *values* in each column; a column without values may have any."""
+    where = " AND ".join(["TRUE", *(any_of(name, known) for name, known in values.items() if known)])
     columns = ("run_id", "snapshot_id", "job", "state", "cluster", "began_at")
-    names = any_of("snapshot_id", dict.fromkeys(run.name for run in runs))
-    return delta_files.read_rows(runs[0].root, RUNS, columns=columns, where=names)
+    is_there = delta_files.exists(root, RUNS)
+    return delta_files.read_rows(root, RUNS, columns=columns, where=where, order_by=order_by) if is_there else []
+
+
+def _finished(root: str, **values: Sequence[str]) -> list[dict[str, Any]]:
+    """Finished runs as `_stored`, by the time of their data, then by their end; unknown times come first."""
+    order = "data_at NULLS FIRST, ended_at NULLS FIRST, snapshot_id"
+    return _stored(root, order, state=[State.COMPLETE], **values)
+
+
+def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = None) -> str:
+    """The snapshot that *name* means: for ``latest`` the newest finished one of *jobs*, of one cluster or of all.
+
+    Raises InputError where there is none, or where there are several clusters and none is named.
+    """
+    if name != LATEST:
+        return name
+    runs = _finished(root, job=jobs, cluster=[cluster] if cluster else ())
+    if not runs:
+        of = f" of cluster {cluster}" if cluster else ""
+        raise InputError(f"{root}: no finished snapshot{of} of {' or '.join(jobs)}; {_LISTED}")
+    clusters = {run["cluster"] for run in runs}
+    if len(clusters) > 1:
+        names = ", ".join(sorted(filter(None, clusters)))
+        raise InputError(
+            f"{root} holds snapshots of several clusters: select one with --cluster or --snapshot: {names}"
+        )
+    return str(runs[-1]["snapshot_id"])
+
+
+def name_before(root: str, name: str, jobs: Sequence[str]) -> str:
+    """The finished snapshot before *name*, of the same cluster; raises InputError where there is none."""
+    runs = _finished(root, job=jobs)
+    own = {run["cluster"] for run in runs if run["snapshot_id"] == name}
+    names = [str(run["snapshot_id"]) for run in runs if run["cluster"] in own]
+    if name not in names[1:]:
+        raise InputError(f"{root}: no finished snapshot before {name}: name both; {_LISTED}")
+    return names[names.index(name) - 1]
+
+
+def finished_names(root: str, jobs: Sequence[str], cluster: str | None) -> list[str]:
+    """The finished snapshots of *jobs*, of one cluster or of all, the newest last."""
+    return [run["snapshot_id"] for run in _finished(root, job=jobs, cluster=[cluster] if cluster else ())]
+
+
+def cluster_of(root: str, name: str) -> str | None:
+    """The cluster of the finished snapshot *name*; None where it is unknown."""
+    return next((str(run["cluster"]) for run in _finished(root, snapshot_id=[name]) if run["cluster"]), None)
 
 
 def begin_together(runs: Sequence[Run]) -> None:
@@ -286,7 +333,10 @@ def begin_together(runs: Sequence[Run]) -> None:
         run.name = run.name or "-".join(filter(None, (f"{began:%Y-%m-%dT%H%M%SZ}", run.cluster, token)))
     known = _known(runs)
     for run in runs:
-        run._begin(known)
+        mine = run._mine(known)
+        run._clusters = {row["cluster"] for row in mine if row["state"] == State.COMPLETE}
+        run._check_cluster()
+        run._number = max([time.time_ns(), *((row["began_at"] or 0) + 1 for row in mine)])
     delta_files.append_rows(runs[0].root, RUNS, [run._row(State.RUNNING) for run in runs])
 
 

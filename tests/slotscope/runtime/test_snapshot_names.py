@@ -11,8 +11,7 @@ from schemas.runs import CLUSTERS, RUNS
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import running
-from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, finished_names, name_before
+from slotscope.runtime.storage.runs import KEY_JOBS, find_name, finished_names, name_before, running
 from tests.builders.stored_rows import store
 
 START = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
