@@ -114,6 +114,12 @@ def error_text(reply: Any) -> str:
     return reply.text if isinstance(reply, RespError) else ""
 
 
+def commands_of(*nodes: Server) -> set[str]:
+    """What *nodes* were asked since their statistics were reset."""
+    stats = b"".join(node.call("INFO", "commandstats") for node in nodes).decode()
+    return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
+
+
 def memory_of(server: Server) -> int:
     """MEMORY USAGE of all keys with every element of every value."""
     keys = list(server.client().scan_iter(count=5000))

@@ -6,7 +6,6 @@ import asyncio
 import struct
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from random import SystemRandom
@@ -34,8 +33,11 @@ START = struct.Struct("!4sI")
 """Signature and length of a bus message."""
 
 
-class LiveMachine(ABC):
-    """A machine with sockets; *log* holds its log lines."""
+class LiveMachine:
+    """A machine with sockets; *log* holds its log lines.
+
+    Subclasses serve accepted connections, read links, and have the events of an opened link, a command and a tick.
+    """
 
     machine: Any
     link_closed: Callable[[int], Any]
@@ -49,30 +51,6 @@ class LiveMachine(ABC):
         self.writers: dict[int, asyncio.StreamWriter | list[bytes]] = {}
         """Writer of each link; what waits for it until the link is open."""
         self.tasks: set[asyncio.Task[None]] = set()
-
-    @abstractmethod
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve an accepted connection."""
-
-    @abstractmethod
-    async def read(self, link: int, reader: asyncio.StreamReader, ip: str) -> None:
-        """Pass what arrives on *link* to the machine."""
-
-    @abstractmethod
-    def opened(self, link: int, local_ip: str) -> Any:
-        """Return the event of an opened link."""
-
-    @abstractmethod
-    def command(self, arguments: tuple[bytes, ...]) -> Any:
-        """Return the event of a command."""
-
-    @abstractmethod
-    def tick(self) -> float:
-        """Pass a tick to the machine and return the seconds until the next."""
-
-    @abstractmethod
-    def carry_out(self, effect: Any) -> None:
-        """Carry out one effect."""
 
     def tell(self, event: Any) -> None:
         """Pass *event* to the machine and carry out its effects."""

@@ -187,6 +187,10 @@ class Writers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End all writing."""
         self._stop.set()
         for thread in self._threads:
             thread.join(30)
@@ -200,7 +204,7 @@ class Writers:
             key = writer_key(chance.randrange(WRITTEN_KEYS // of) * of + mine)
             try:
                 client.set(key, f"{number:012d}")
-            except (redis.RedisError, OSError) as error:
+            except (redis.RedisError, OSError, AttributeError) as error:  # the last: sent to a node not known yet
                 self.uncertain.setdefault(key, set()).add(number)
                 self.errors.append(str(error))
                 time.sleep(0.05)

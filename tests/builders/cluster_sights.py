@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from cluster_core.rebalance.document import hash_state
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
@@ -24,23 +24,6 @@ def thirds(names: Sequence[str] = "abc") -> list[str]:
 def slots_by_owner(held: Sequence[str]) -> dict[str, SlotSet]:
     """The slots of every owner."""
     return {name: SlotSet(slot for slot, owner in enumerate(held) if owner == name) for name in dict.fromkeys(held)}
-
-
-class Planned(Protocol):
-    """A cluster that a plan can be made for."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The ids of its masters."""
-
-    def owners(self) -> list[str]:
-        """The owner of every slot."""
-
-    def epochs(self) -> dict[str, int]:
-        """The config epoch of every master."""
-
-    def address(self, name: str) -> str:
-        """Where a node is."""
 
 
 @dataclass
@@ -78,8 +61,8 @@ class SeenCluster:
         return ClusterSight({name: node for name, node in seen.items() if name not in lost}, lost)
 
 
-def stored_plan(cluster: Planned, moves: Sequence[tuple[int, str, str]], slots_max: int = 0) -> StoredPlan:
-    """A plan for the cluster as it is, which moves these slots; with *slots_max* in batches of one job with so many slots at most."""
+def stored_plan(cluster: Any, moves: Sequence[tuple[int, str, str]], slots_max: int = 0) -> StoredPlan:
+    """A plan for *cluster*, seen or simulated, as it is, which moves these slots; with *slots_max* in batches of one job with so many slots at most."""
     owners = cluster.owners()
     loads = {"serialized_bytes": [10] * SLOT_COUNT}
     names = list(cluster.names)

@@ -6,19 +6,9 @@ import struct
 from collections.abc import Iterable
 
 from cluster_core.rdb.crc64 import crc64
+from cluster_core.rdb.writer import length_bytes as length
 
 EOF = b"\xff"
-
-
-def length(value: int) -> bytes:
-    """A length as `rdbSaveLen` writes it."""
-    if value < 0x40:
-        return bytes([value])
-    if value < 0x4000:
-        return bytes([0x40 | value >> 8, value & 0xFF])
-    if value < 1 << 32:
-        return b"\x80" + value.to_bytes(4, "big")
-    return b"\x81" + value.to_bytes(8, "big")
 
 
 def string(value: bytes | str) -> bytes:

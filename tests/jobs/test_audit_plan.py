@@ -14,7 +14,6 @@ from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from jobs.audit_plan import Request
-from jobs.main import main
 from schemas.rebalance import PLAN_AUDITS
 from slotscope.pipelines.rebalance.audit import audit_plan
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
@@ -23,7 +22,7 @@ from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.moving_cluster import owners_of
-from tests.benches.program import without_progress
+from tests.benches.program import slotscope, without_progress
 from tests.benches.servers import SLOT_COUNT, free_port, installed, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
@@ -103,9 +102,7 @@ def owner_of(node: Any, slot: int) -> str:
 
 
 def audit(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["audit-plan", *words])
-    return int(ended.value.code or 0)
+    return slotscope("audit-plan", *words)
 
 
 def addresses_of(cluster: Cluster) -> dict[str, str]:

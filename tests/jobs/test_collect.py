@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.slot_stats import read_slot_stats_line
-from jobs.main import main
 from slotscope.sources.node_polls import Poll, PollFile
-from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.program import without_progress
+from tests.benches.clusters import Cluster, commands_of, running_cluster
+from tests.benches.program import slotscope, without_progress
 from tests.benches.servers import installed, running, valkey_binary
 
 pytestmark = pytest.mark.servers
@@ -38,20 +37,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["collect", *words])
-    return int(ended.value.code or 0)
+    return slotscope("collect", *words)
 
 
 def polls_in(landing: Path) -> list[Poll]:
     """The polls of all finished files."""
     return [poll for path in sorted(landing.glob("*/*/polls/*.gz")) for poll in PollFile(str(path))]
-
-
-def commands_of(cluster: Cluster) -> set[str]:
-    """What each node was asked since its statistics were reset."""
-    stats = b"".join(node.call("INFO", "commandstats") for node in cluster.nodes).decode()
-    return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
 
 
 def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_changed(cluster, tmp_path, capsys):
@@ -72,7 +63,7 @@ def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_change
     assert sum("text" not in line for line in lines) > len(lines) / 2
     assert len(polls) == len(lines) >= 30
     assert {poll.observer for poll in polls} == {node.call("CLUSTER", "MYID").decode() for node in cluster.nodes}
-    assert commands_of(cluster) - OWN <= ALLOWED
+    assert commands_of(*cluster.nodes) - OWN <= ALLOWED
     assert {poll.address for poll in polls} == {f"127.0.0.1:{node.port}" for node in cluster.nodes}
     assert all(
         before_ns < poll.asked_ns <= poll.ts_ns < time.time_ns() and len(poll.topology.nodes) == 3 for poll in polls
@@ -99,7 +90,7 @@ def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
         if sample.metric == "keys"
     ]
 
-    assert commands_of(cluster) - OWN <= ALLOWED | {STATS}
+    assert commands_of(*cluster.nodes) - OWN <= ALLOWED | {STATS}
     masters = {f"127.0.0.1:{node.port}" for node in cluster.masters}
     owners = {sample.slot: sample.node for sample in samples if sample.node in masters}
     assert (len(owners), set(owners.values())) == (16384, masters)

@@ -25,7 +25,7 @@ from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
 from tests.benches.servers import wait_for
-from tests.benches.small_disk import filled
+from tests.benches.small_disk import filled, mounted
 from tests.benches.unreliable_store import failing_store
 from tests.builders.edited_captures import as_pcap
 from tests.builders.landings import CLUSTER, SECOND, landing_files
@@ -87,13 +87,9 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A disk of 512 kB for the checkpoint of ``tmp_path/root``."""
-    place = tmp_path / "root" / "checkpoints"
-    place.mkdir(parents=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)], check=False)
-    if mounted.returncode:
-        pytest.skip("no file system can be mounted here")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    (tmp_path / "root").mkdir()
+    with mounted(tmp_path / "root" / "checkpoints", 512) as place:
+        yield place
 
 
 @pytest.mark.long

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from jobs.main import main, program
+from jobs.main import program
 from slotscope.servers import measuring, slot_counts, visits
-from tests.benches.clusters import Cluster, memory_of, running_cluster
-from tests.benches.program import without_progress
+from tests.benches.clusters import Cluster, commands_of, memory_of, running_cluster
+from tests.benches.program import slotscope, without_progress
 from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -65,9 +65,7 @@ def slot_of(key: str) -> int:
 
 
 def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["look", *words])
-    return int(ended.value.code or 0)
+    return slotscope("look", *words)
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -87,12 +85,7 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
         node.call("CONFIG", "RESETSTAT")
 
     found = told(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
-    sent = {
-        line.split(":")[0].removeprefix("cmdstat_")
-        for node in cluster.nodes
-        for line in node.call("INFO", "commandstats").decode().split()
-        if line.startswith("cmdstat_")
-    }
+    sent = commands_of(*cluster.nodes)
     asked = (
         *visits.ASKED,
         *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *slot_counts.SENT)),

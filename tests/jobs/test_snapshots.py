@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.main import main
 from schemas.history import VOTES
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.storage.runs import Run, begin_together
+from tests.benches.program import slotscope
 from tests.builders.stored_rows import store
 
 
@@ -36,9 +36,7 @@ def root(tmp_path):
 
 
 def listed(root, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["snapshots", "--root", root, "--json"])
-    assert ended.value.code == 0
+    assert slotscope("snapshots", "--root", root, "--json") == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -64,8 +62,5 @@ def test_snapshots_are_listed_with_their_job_inputs_and_state(root, capsys):
 
 def test_a_root_without_snapshots_is_said(tmp_path, capsys):
     """A mistyped folder is no empty one."""
-    with pytest.raises(SystemExit) as ended:
-        main(["snapshots", "--root", str(tmp_path)])
-
-    assert ended.value.code == 2
+    assert slotscope("snapshots", "--root", tmp_path) == 2
     assert "no snapshot; is --root right" in capsys.readouterr().err

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.main import main
 from jobs.upkeep import ABANDONED_H, RETENTION_H
 from schemas.gold import NODE_LOAD
 from schemas.history import VOTES
@@ -21,6 +20,7 @@ from slotscope.pipelines.upkeep import forget, maintain
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run, begin_together
+from tests.benches.program import slotscope
 from tests.builders.stored_rows import store
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
@@ -108,10 +108,7 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
     before = len(list(Path(root).rglob("part-*.parquet")))
     rows_before = read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot")
 
-    with pytest.raises(SystemExit) as ended:
-        main(["maintain", "--root", root, "--json"])
-
-    assert ended.value.code == 0
+    assert slotscope("maintain", "--root", root, "--json") == 0
     rows = {row["table"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["silver/slot_load"]["files_joined"] == 3
     assert (rows["silver/slot_load"]["files_removed"], rows["silver/slot_load"]["note"]) == (

@@ -17,7 +17,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.servers.plan_journal import PlanJournal, locked
-from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.clusters import Cluster, commands_of, running_cluster, topology_of
 from tests.benches.live_runs import slotscope, start, wait_for_commits
 from tests.benches.moving_cluster import (
     Writers,
@@ -31,7 +31,7 @@ from tests.benches.moving_cluster import (
     store_moves,
 )
 from tests.benches.program import without_progress
-from tests.benches.servers import Server, installed, redis_binary, valkey_binary
+from tests.benches.servers import installed, redis_binary, valkey_binary
 
 ASKED_OF_MASTERS = {"cluster|myid", "cluster|info", "cluster|getslotmigrations", "cluster|migrateslots"}
 """Commands that must not reach a node that the plan does not name."""
@@ -84,12 +84,6 @@ def test_a_hot_cluster_is_balanced_while_clients_write(valkey, tmp_path, capsys)
     assert "already in place" in capsys.readouterr().err
     assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
     assert_in_place(valkey, before, keys)
-
-
-def commands_of(node: Server) -> set[str]:
-    """What a node was asked since its statistics were reset."""
-    stats = node.call("INFO", "commandstats").decode()
-    return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
 
 
 def assert_owned(cluster: Cluster, owners) -> None:
