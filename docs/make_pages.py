@@ -278,7 +278,7 @@ def sentinel() -> str:
     """The states of a failover by Sentinel."""
     lines = []
     for (state, trigger), transition in TRANSITIONS.items():
-        channels = ", ".join(event.channel for event in transition.told)
+        channels = ", ".join(event.channel for event in transition.announced)
         lines.append(f"{state.name} --> {transition.after.name}: {trigger.value}{f' ({channels})' if channels else ''}")
     return _mermaid("stateDiagram-v2", ["direction TB", *lines])
 

@@ -250,6 +250,6 @@ def _is_later(own: str, name: str) -> bool:
     return other == "valkey" and family == "redis" and version <= (7, 2)
 
 
-def _parts(words: str) -> tuple[str, tuple[int, ...]]:
-    family, _, version = words.partition(" ")
+def _parts(server: str) -> tuple[str, tuple[int, ...]]:
+    family, _, version = server.partition(" ")
     return family, tuple(int(part) for part in version.split("."))

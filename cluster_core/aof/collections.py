@@ -466,8 +466,8 @@ def _combine_scored(how: str) -> Callable[[Store, Args], None]:
         weights, aggregate = _options(options, count)
         sources = [_scores_of(store, key) for key in args[3 : 3 + count]]
         if how == "diff":
-            others = {member for scores in sources[1:] for member in scores}
-            result = {member: score for member, score in sources[0].items() if member not in others}
+            excluded = {member for scores in sources[1:] for member in scores}
+            result = {member: score for member, score in sources[0].items() if member not in excluded}
         else:
             result = _weighed(sources, weights, aggregate)
             if how == "inter":

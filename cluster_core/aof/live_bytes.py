@@ -66,16 +66,16 @@ def _value_bytes(name: int, entry: Entry) -> int:
     return _stream_bytes(name, entry.value) if entry.kind == STREAM else 0
 
 
-def _in_commands(name: int, command: int, words: int, sizes: Iterable[int]) -> int:
-    """Return the bytes of items of *words* words each, 64 per command."""
+def _in_commands(name: int, command: int, words_per_item: int, sizes: Iterable[int]) -> int:
+    """Return the bytes of items of *words_per_item* words each, 64 per command."""
     total = count = 0
     for size in sizes:
         total += size
         count += 1
     full, rest = divmod(count, ITEMS_PER_COMMAND)
     per_command = word_bytes(command) + name
-    total += full * (head_bytes(2 + words * ITEMS_PER_COMMAND) + per_command)
-    return total + (head_bytes(2 + words * rest) + per_command if rest else 0)
+    total += full * (head_bytes(2 + words_per_item * ITEMS_PER_COMMAND) + per_command)
+    return total + (head_bytes(2 + words_per_item * rest) + per_command if rest else 0)
 
 
 def score_text(score: float) -> str:

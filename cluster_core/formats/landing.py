@@ -129,16 +129,16 @@ def _shipped(name: str, kind: Kind) -> RecordedFile | None:
     return RecordedFile("", ns, ns, SUFFIXES[kind])
 
 
-def source_of(words: str) -> str:
+def source_of(name: str) -> str:
     """Convert an address or file name to the source part of a name.
 
     >>> source_of("10.0.0.1:7000"), source_of("[fd00::1]:7000"), source_of("../a b.log")
     ('10.0.0.1_7000', 'fd00--1_7000', 'a_b.log')
     """
-    host, sign, port = words.rpartition(":")
+    host, sign, port = name.rpartition(":")
     if sign and port.isdigit():
-        words = f"{host.strip('[]').replace(':', '-')}_{port}"
-    return re.sub(r"[^A-Za-z0-9.-]", "_", words)[-SOURCE_CHARS_MAX:].strip("._-") or "unnamed"
+        name = f"{host.strip('[]').replace(':', '-')}_{port}"
+    return re.sub(r"[^A-Za-z0-9.-]", "_", name)[-SOURCE_CHARS_MAX:].strip("._-") or "unnamed"
 
 
 def address_of(name: str) -> tuple[str, int] | None:

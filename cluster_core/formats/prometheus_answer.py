@@ -124,13 +124,13 @@ def without_repeats(samples: Sequence[MetricSample]) -> Iterator[MetricSample]:
             yield sample
 
 
-def _differs(one: MetricSample, other: MetricSample) -> bool:
+def _differs(first: MetricSample, other: MetricSample) -> bool:
     """Return whether samples differ apart from uptime, offsets and counters."""
 
     def constant(sample: MetricSample) -> MetricSample:
         return sample._replace(ts_min_ns=0, ts_ns=0, uptime_s=0, master_offset=0, replica_offset=0, messages_sent=0)
 
-    return constant(one) != constant(other)
+    return constant(first) != constant(other)
 
 
 def _answers(raw: bytes, source: str) -> Iterator[Any]:

@@ -123,8 +123,8 @@ def _from_syslog(match: re.Match[str], level: str) -> Shipped:
 
 def _name_in(head: str) -> str:
     """Return an unknown shipper's prefix without times."""
-    words = [_PROCESS_NUMBER.sub("", word) for word in head.split()]
-    return " ".join(word for word in words if word and not _TIME_WORD.fullmatch(word))
+    parts = [_PROCESS_NUMBER.sub("", word) for word in head.split()]
+    return " ".join(word for word in parts if word and not _TIME_WORD.fullmatch(word))
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

@@ -109,9 +109,9 @@ def read_monitor_line(raw: bytes, *, offset: int, source: str = "<monitor>") -> 
     match = _MONITOR_LINE.fullmatch(text)
     if match is None:
         raise DecodeError(f"not a line of MONITOR: {text[:60]!r}", offset=offset, source=source)
-    words = _WORD.findall(match[3])
-    if b" ".join(words) != match[3]:
+    arguments = _WORD.findall(match[3])
+    if b" ".join(arguments) != match[3]:
         raise DecodeError("a word without a closing quote", offset=offset, source=source)
     ts_ns = int(match[1]) * 1_000_000_000 + int(match[2]) * 1_000
-    plain = tuple(w[1:-1] if b"\\" not in w else unquote(w, source=source, offset=offset) for w in words)
+    plain = tuple(w[1:-1] if b"\\" not in w else unquote(w, source=source, offset=offset) for w in arguments)
     return MonitorLine(ts_ns, plain)

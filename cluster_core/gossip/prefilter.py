@@ -105,15 +105,15 @@ class Prefilter:
             return None
         if header is not quiet.header:
             quiet.before, quiet.header = quiet.header, header
-        told, limit_s = self._told_s, (now_ms + CLOCK_SLACK_MS) // MS_PER_S
+        quiet_until_s, limit_s = self._told_s, (now_ms + CLOCK_SLACK_MS) // MS_PER_S
         younger: list[tuple[int, GossipEntry]] = []
         repeated: list[Peer] = []
         for entry in body.entries:
             place = places.get(entry[NODE])
             if place is None:  # an unknown sender
                 return None
-            told_s = told[place]
-            if told_s < 0 or entry[FLAGS] & FAILURES:
+            until_s = quiet_until_s[place]
+            if until_s < 0 or entry[FLAGS] & FAILURES:
                 known = nodes[entry[NODE]]
                 if known.flags & FAILURES or entry[FLAGS] & FAILURES:
                     if not self._repeats_failure(peer, known, entry[FLAGS]):
@@ -122,8 +122,8 @@ class Prefilter:
                     continue
                 if known.reports:
                     return None
-                told_s = told[place] = 0
-            if told_s < entry[PONG_RECEIVED] <= limit_s:
+                until_s = quiet_until_s[place] = 0
+            if until_s < entry[PONG_RECEIVED] <= limit_s:
                 younger.append((place, entry))
         effects: list[Effect] = []
         if kind == PING:  # the PONG has the state when the PING came (R41)

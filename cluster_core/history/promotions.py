@@ -186,14 +186,15 @@ def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
 
 def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeViewRow) -> bool:
     """Return whether a new master has slots of its old one or, without slots, the greatest epoch (R93)."""
-    others = [rows for (who, _), rows in views.items() if who == observer]
+    views_of_observer = [rows for (who, _), rows in views.items() if who == observer]
     if after.slots:
         mine = SlotSet.parse(after.slots)
         old = views.get((observer, before.master_id), ())
         held = [row.slots for row in old if row.valid_from_ns < after.valid_from_ns and row.slots]
         return not held or bool(mine & SlotSet.parse(held[-1]))
     known = max(
-        (row.config_epoch for rows in others for row in rows if row.valid_from_ns < after.valid_from_ns), default=0
+        (row.config_epoch for rows in views_of_observer for row in rows if row.valid_from_ns < after.valid_from_ns),
+        default=0,
     )
     if after.evidence is Source.METRICS:  # slots are missing, and epochs may be
         return not after.config_epoch or after.config_epoch > known

@@ -197,7 +197,7 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
     """
     yield from _failed_scrapes(node, samples.get((node, Source.METRICS), ()))
     answers = samples.get((node, Source.POLL), ())
-    others = [mine for (other, source), mine in samples.items() if source is Source.POLL and other != node]
+    other_answers = [mine for (other, source), mine in samples.items() if source is Source.POLL and other != node]
     pause_ns, slow_ns = _pause_ns(answers), _slow_ns(answers)
     for before, after in pairwise(answers):
         due_ns = before.ts_ns + int(HOLE * pause_ns)
@@ -206,16 +206,16 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
         missed_ns = before.ts_ns + MISSED_POLLS * pause_ns if is_same else due_ns
         if not pause_ns or (after.ts_min_ns <= missed_ns and not is_late):
             continue
-        if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in others):
+        if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in other_answers):
             high_ns = min(due_ns, after.ts_min_ns)
             low_ns, low_end_ns = before.ts_min_ns, high_ns if is_same else before.ts_ns
             if is_late:
                 signs_ns = alive_ns[: bisect_right(alive_ns, high_ns)]
                 low_ns, low_end_ns = max(low_ns, *signs_ns[-1:], low_ns), max(high_ns, after.ts_ns - REPLY_NS)
             yield Interval(node, Lack.UNREACHED, low_ns, high_ns, low_end_ns, after.ts_ns)
-    last_ns = max((other[-1].ts_ns for other in others if other), default=0)
+    last_ns = max((other[-1].ts_ns for other in other_answers if other), default=0)
     due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
-    if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in others):
+    if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in other_answers):
         yield Interval(node, Lack.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
 
 

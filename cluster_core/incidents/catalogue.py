@@ -81,10 +81,10 @@ def _failures(
     ]
 
 
-def _failure(history: History, episode: Episode, others: list[Episode], service: Service) -> Incident:
+def _failure(history: History, episode: Episode, other_episodes: list[Episode], service: Service) -> Incident:
     """Return a failure without failover, with lost elections and the obstacles of replicas."""
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
-    more = [step for other in others for step in failure_steps(history, other)]
+    more = [step for other in other_episodes for step in failure_steps(history, other)]
     more += contest_steps(history, episode.subject, episode.started_ns, end_ns)
     figures: dict[str, Any] = {}
     outages = service.of((episode.subject,), episode.started_ns, end_ns)

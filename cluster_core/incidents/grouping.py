@@ -125,14 +125,14 @@ def grouped_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 def _finding(group: list[Finding], nodes: list[str]) -> Finding:
     worst = max(group, key=lambda finding: finding.amount or 0)
-    others = [short(node) for node in nodes if node != worst.node]
-    named = ", ".join(others[:NAMED_MAX]) + (" …" if len(others) > NAMED_MAX else "")
+    other_nodes = [short(node) for node in nodes if node != worst.node]
+    named = ", ".join(other_nodes[:NAMED_MAX]) + (" …" if len(other_nodes) > NAMED_MAX else "")
     return worst._replace(
         node="",
         other="",
         first_ns=min((finding.first_ns for finding in group if finding.first_ns is not None), default=None),
         last_ns=max((finding.last_ns for finding in group if finding.last_ns is not None), default=None),
         times=sum(finding.times for finding in group),
-        text=f"{worst.text}; the same of {len(others)} more nodes, less or as much: {named}",
+        text=f"{worst.text}; the same of {len(other_nodes)} more nodes, less or as much: {named}",
         refs=tuple(ref for finding in group for ref in finding.refs[:1])[:REFS_MAX],
     )

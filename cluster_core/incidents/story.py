@@ -426,16 +426,16 @@ def step_text(step: Step, names: Names) -> str:
         kind = EventKind.TOOK_PLACE if step.kind == EventKind.TOOK_OVER else step.kind
         text = step_text(step._replace(rests_on_gap=False, kind=kind), names)
         return f"{text} (uncertain: bytes are missing from the capture then)"
-    others = f" and {plural(step.actors - 1, 'more node')}" if step.actors > 1 else ""
-    if others and step.kind not in _LACKS:
-        return f"{step_text(step._replace(actors=1), names)}; the same for {others.removeprefix(' and ')}"
+    more_nodes = f" and {plural(step.actors - 1, 'more node')}" if step.actors > 1 else ""
+    if more_nodes and step.kind not in _LACKS:
+        return f"{step_text(step._replace(actors=1), names)}; the same for {more_nodes.removeprefix(' and ')}"
     pattern = _STEPS.get(step.kind)
     if pattern is None:
         return f"{name_of(step.actor, names)} {step.kind} {step.subject and name_of(step.subject, names)}".rstrip()
     cause = CAUSES.get(step.detail)
     amount = "an unknown number of" if step.amount is None else str(step.amount)
     return pattern.format(
-        actor=name_of(step.actor, names) + others,
+        actor=name_of(step.actor, names) + more_nodes,
         subject=name_of(step.subject, names) if step.subject else "nobody",
         epoch="unknown" if step.epoch is None else step.epoch,
         amount=amount,

@@ -179,11 +179,13 @@ def _members(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
     view = believed([topology for _, topology in asked])
     if view is None:
         return
-    others = [address for address, topology in asked if _owners(topology) != _owners(view)]
-    if others:
-        text = f"{len(others)} of {len(asked)} nodes report other slot owners than the rest: {_named(others)}"
+    dissenting = [address for address, topology in asked if _owners(topology) != _owners(view)]
+    if dissenting:
+        text = f"{len(dissenting)} of {len(asked)} nodes report other slot owners than the rest: {_named(dissenting)}"
         yield Symptom(Severity.WARNING, SymptomCode.OWNERS_DIFFER, text)
-    known = [frozenset(node.id for node in one.nodes if not node.flags & NodeFlags.HANDSHAKE) for _, one in asked]
+    known = [
+        frozenset(node.id for node in topology.nodes if not node.flags & NodeFlags.HANDSHAKE) for _, topology in asked
+    ]
     usual, _ = Counter(known).most_common(1)[0]
     strange = [address for (address, _), members in zip(asked, known, strict=True) if members != usual]
     if strange:

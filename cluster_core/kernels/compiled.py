@@ -60,9 +60,9 @@ def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = Non
 
     *known* are compiled functions of other modules that they call.
     """
-    others = known or {}
-    homes = {function.__module__ for function in others.values() if hasattr(function, "__module__")}
-    seen = {**vars(module), **others, KNOWN_MODULES: homes}
+    callees = known or {}
+    homes = {function.__module__ for function in callees.values() if hasattr(function, "__module__")}
+    seen = {**vars(module), **callees, KNOWN_MODULES: homes}
     for name in names:
         plain = seen[name]
         twin = FunctionType(plain.__code__, seen, name, plain.__defaults__)

@@ -63,10 +63,10 @@ def grown(table: Interned, room: int) -> Interned:
 @borrowing(inline="always")
 def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
     """Return a non-negative hash of *width* bytes, at least 8, for lookups only."""
-    words = width >> 3
+    word_count = width >> 3
     value = _SEED
     factor = _MULTIPLIER
-    for word in range(words):  # sums of products do not wait for each other
+    for word in range(word_count):  # sums of products do not wait for each other
         value += (word64(data, at + 8 * word) ^ _SEED) * factor
         factor += _STEP
     value += (word64(data, at + width - 8) ^ _SEED) * factor
@@ -76,13 +76,13 @@ def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
 
 
 @borrowing(inline="always")
-def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at: int, width: int) -> bool:
+def is_same(first: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at: int, width: int) -> bool:
     """Return whether *width* bytes, at least 8, are equal."""
     if width > WORDWISE_BYTES_MAX:
-        return bool(is_equal(one, at, other, other_at, width))
-    different = word64(one, at + width - 8) ^ word64(other, other_at + width - 8)
+        return bool(is_equal(first, at, other, other_at, width))
+    different = word64(first, at + width - 8) ^ word64(other, other_at + width - 8)
     for word in range(width >> 3):
-        different |= word64(one, at + 8 * word) ^ word64(other, other_at + 8 * word)
+        different |= word64(first, at + 8 * word) ^ word64(other, other_at + 8 * word)
     return bool(different == _ZERO)
 
 

@@ -89,9 +89,9 @@ def _compare(builder: Any, address: Any, byte: Any, step: int) -> Any:
     """Build a comparison of the *step* bytes at *address* with *byte*: bit i of a uint64 for byte i."""
     row = ir.VectorType(ir.IntType(8), step)
     pointer = builder.inttoptr(address, row.as_pointer())
-    one = builder.insert_element(ir.Constant(row, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+    lane = builder.insert_element(ir.Constant(row, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), step), [0] * step)
-    wanted = builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes)
+    wanted = builder.shuffle_vector(lane, ir.Constant(row, ir.Undefined), lanes)
     same = builder.icmp_unsigned("==", builder.load(pointer, align=1), wanted)
     mask = builder.bitcast(same, ir.IntType(step))
     return mask if step == _STEP else builder.zext(mask, ir.IntType(_STEP))

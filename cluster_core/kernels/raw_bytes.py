@@ -71,6 +71,6 @@ def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, 
 
 
 @njit()
-def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
+def is_equal(first: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
     """Return whether *count* bytes of two arrays are equal."""
-    return _compare(address(one, at), address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]
+    return _compare(address(first, at), address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]

@@ -374,17 +374,17 @@ class SlotMemory:
 def estimate_slot_memory(parts: Sequence[Part], keys_by_slot: Mapping[int, int]) -> SlotMemory:
     """Estimate the memory of each slot of a master from its *parts*."""
     sizes: dict[int, float] = dict.fromkeys(keys_by_slot, 0.0)
-    others = dict(keys_by_slot)
+    remaining = dict(keys_by_slot)
     for part in parts:
         for slot, size in _counted(part).items():
             sizes[slot] = sizes.get(slot, 0.0) + size
         if not part.is_measured:
             for draw in part.large:
                 place = key_slot(draw.key)
-                others[place] = max(others.get(place, 0) - 1, 0)
+                remaining[place] = max(remaining.get(place, 0) - 1, 0)
     sampled = [part for part in parts if not part.is_measured and part.draws]
     if sampled:
-        for slot, estimated in _estimated(sampled, others).items():
+        for slot, estimated in _estimated(sampled, remaining).items():
             sizes[slot] = sizes.get(slot, 0.0) + estimated
     whole = estimate_all(parts).memory_bytes
     keys = sum(keys_by_slot.values())

@@ -184,8 +184,8 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
         place = int(draw() * count)
         if place != skipped and place != also_skipped:
             places[place] = None
-    said = view.said
-    return [said[place] or say(view, table[place]) for place in islice(places, wanted)]
+    entries = view.said
+    return [entries[place] or say(view, table[place]) for place in islice(places, wanted)]
 
 
 def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> list[GossipEntry]:

@@ -45,7 +45,7 @@ def _bytes(data: Any, crc: np.uint64) -> np.uint64:
 
 
 @njit(boundscheck=False)
-def _words(data: Any, crc: np.uint64) -> np.uint64:
+def _crc_of_words(data: Any, crc: np.uint64) -> np.uint64:
     """Return the CRC after the words of *data* (uint64, an even number of them)."""
     for i in range(0, data.size, 2):
         a = data[i] ^ crc
@@ -82,7 +82,7 @@ def crc64(data: bytes | bytearray | NDArray[np.uint8], crc: int = 0) -> int:
     head = min(-data.ctypes.data % 8, len(data))
     whole = (len(data) - head) // 16 * 16
     value = _bytes(data[:head], np.uint64(crc))
-    value = _words(data[head : head + whole].view(np.uint64), np.uint64(value))
+    value = _crc_of_words(data[head : head + whole].view(np.uint64), np.uint64(value))
     return int(_bytes(data[head + whole :], np.uint64(value)))
 
 

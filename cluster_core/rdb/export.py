@@ -232,9 +232,9 @@ def _stream_document(value: _StreamTail, texts: _Texts) -> dict[str, Any]:
     return {"last_id": last_id, "entries_added": value.added, "max_deleted_id": value.deleted_id, "groups": groups}
 
 
-def command_of(*words: bytes | str | int) -> bytes:
+def command_of(*arguments: bytes | str | int) -> bytes:
     """Return a command as clients send it."""
-    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    parts = [word if isinstance(word, bytes) else str(word).encode() for word in arguments]
     return b"*%d\r\n" % len(parts) + b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 

@@ -248,8 +248,8 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
                 acc[ENTRY_BEFORE] = 0
             if form == IN_SCRATCH and not is_packed:
                 form = np.int64(COMPRESSED)
-            words = scratch if form == IN_SCRATCH else data
-            _take_word(words, form, at, size, acc, parts, tables, measure)
+            source = scratch if form == IN_SCRATCH else data
+            _take_word(source, form, at, size, acc, parts, tables, measure)
             if st[state.WORDS_OF_ONE] > 1:
                 form, at, size = st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES]
                 if measure == grammar.M_ZSET:
@@ -257,8 +257,8 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
                 else:
                     if form == IN_SCRATCH and not is_packed:
                         form = np.int64(COMPRESSED)
-                    words = scratch if form == IN_SCRATCH else data
-                    _take_word(words, form, at, size, acc, parts, tables, measure)
+                    source = scratch if form == IN_SCRATCH else data
+                    _take_word(source, form, at, size, acc, parts, tables, measure)
         st[state.LEFT] -= 1
         pass_element(st)
 

@@ -106,16 +106,16 @@ def _put_bulk_number(out: Any, at: int, form: int, value: int) -> int:
 
 
 @borrowing(forceinline=True)
-def _put_bulk_word(out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+def _put_bulk_word(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form >= INTEGER:
         return _put_bulk_number(out, at, form, begin)
-    return put_bulk(out, at, words, begin, size)
+    return put_bulk(out, at, source, begin, size)
 
 
 @borrowing(forceinline=True)
-def _put_json_word(st: Any, out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+def _put_json_word(st: Any, out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form < INTEGER:
-        return put_json(st, out, at, words, begin, size)
+        return put_json(st, out, at, source, begin, size)
     out[at] = 34
     at = put_double(out, at + 1, begin) if form == DOUBLE else put_integer(out, at + 1, begin)
     out[at] = 34
@@ -123,10 +123,10 @@ def _put_json_word(st: Any, out: Any, at: int, words: Any, form: int, begin: int
 
 
 @borrowing(forceinline=True)
-def _put_bare_word(out: Any, at: int, words: Any, form: int, begin: int, size: int) -> int:
+def _put_bare_word(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form == DOUBLE:
         return put_double(out, at, begin)
-    return put_integer(out, at, begin) if form == INTEGER else put(out, at, words, begin, size)
+    return put_integer(out, at, begin) if form == INTEGER else put(out, at, source, begin, size)
 
 
 @borrowing(forceinline=True)
@@ -229,10 +229,10 @@ def _put_resp(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -
 
 
 @borrowing(forceinline=True)
-def _is_json_number(words: Any, form: int, at: int, size: int) -> bool:
+def _is_json_number(source: Any, form: int, at: int, size: int) -> bool:
     if form == DOUBLE:
         return at & _INFINITY_BITS != _INFINITY_BITS
-    return form == INTEGER or is_json_number(words, at, size)
+    return form == INTEGER or is_json_number(source, at, size)
 
 
 @borrowing(forceinline=True)

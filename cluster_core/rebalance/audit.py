@@ -67,14 +67,14 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     out = [address for address in sight.lost if address not in needed]
     worst = 0
     for node in sight.nodes.values():
-        others = sorted(s for owner, slots in planned.items() for s in slots if s not in node.owners.get(owner, ()))
-        worst = max(worst, len(others))
-        if others:
-            first = others[0]
+        misplaced = sorted(s for owner, slots in planned.items() for s in slots if s not in node.owners.get(owner, ()))
+        worst = max(worst, len(misplaced))
+        if misplaced:
+            first = misplaced[0]
             owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
             now, then = name_of(stored, owner), name_of(stored, stored.plan.owners_after[first])
             wrong.append(
-                f"{node.address}: slots {_ranges(others)} are not as planned (slot {first} belongs to {now}, not {then})"
+                f"{node.address}: slots {_ranges(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
     opened = sorted({slot for node in sight.nodes.values() for slot in (*node.migrating, *node.importing)})
     count = len(stored.plan.owners_after)

@@ -60,7 +60,7 @@ class KnownLinks:
     def _learn(self, seen: SeenMessages, at: int) -> bool:
         """Return whether the message at *at* can be skipped, as can later ones, once its connection is entered."""
         is_first = True
-        for connection, side, name, sender in seen.said(at, AHEAD_MAX):
+        for connection, side, name, sender in seen.known_at(at, AHEAD_MAX):
             if is_first or not self._table.knows(connection, side):
                 if not self._enter(connection, side, name, sender) and is_first:
                     return False

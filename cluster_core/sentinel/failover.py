@@ -48,15 +48,15 @@ def find_leader(state: SentinelState, master: Instance, epoch: int) -> str:
 
     A sentinel that has not voted adds a vote for the front runner or, without one, for itself.
     """
-    others = master.sentinels.values()
-    counts = count_votes(s.leader for s in others if s.leader and s.leader_epoch == state.current_epoch)
+    sentinels = master.sentinels.values()
+    counts = count_votes(s.leader for s in sentinels if s.leader and s.leader_epoch == state.current_epoch)
     first = max(counts, key=lambda runid: counts[runid], default="")
     mine, mine_epoch = vote(state, master, epoch, first or state.my_id)
     if mine and mine_epoch == epoch:
         counts[mine] = counts.get(mine, 0) + 1
         if counts[mine] > counts.get(first, 0) or not first:
             first = mine
-    enough = votes_needed(len(others) + 1, master.quorum)
+    enough = votes_needed(len(sentinels) + 1, master.quorum)
     return first if first and counts[first] >= enough else ""
 
 
@@ -103,7 +103,7 @@ def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
     transition = TRANSITIONS[master.failover_state, trigger]
     master.failover_state = transition.after
     master.failover_changed_ms = state.now_ms
-    for event in transition.told:
+    for event in transition.announced:
         subject = master.promoted if event.of_replica and master.promoted is not None else master
         state.tell_of(event.level, event.channel, subject)
 

@@ -64,7 +64,7 @@ class Transition(NamedTuple):
     """Next state, and events to announce in order."""
 
     after: FailoverState
-    told: tuple[Told, ...]
+    announced: tuple[Told, ...]
 
 
 _S, _T = FailoverState, Trigger

@@ -38,10 +38,10 @@ class Sentinel:
     ) -> None:
         self.state = state = SentinelState(settings, rng, now_ms)
         state.my_id = my_id or random_id(rng)
-        for one in watched:
-            master = add_master(state, one.name, Address(one.ip, one.port), one.quorum)
+        for options in watched:
+            master = add_master(state, options.name, Address(options.ip, options.port), options.quorum)
             for name in ("down_after_ms", "failover_timeout_ms", "parallel_syncs"):
-                setattr(master, name, getattr(one, name))
+                setattr(master, name, getattr(options, name))
         self.tick_ms = 1000 // TICKS_PER_S
         state.log("#", f"Sentinel ID is {state.my_id}")
         for master in state.masters.values():
@@ -121,8 +121,8 @@ def serve_client(state: SentinelState, client: int, arguments: tuple[bytes, ...]
     state.out.append(Reply(client, _reply(state, [text_of(word) for word in arguments])))
 
 
-def _reply(state: SentinelState, words: list[str]) -> Any:
-    match [words[0].lower(), *words[1:]] if words else []:
+def _reply(state: SentinelState, command: list[str]) -> Any:
+    match [command[0].lower(), *command[1:]] if command else []:
         case ["ping"]:
             return "PONG"
         case ["client", *_]:

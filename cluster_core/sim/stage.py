@@ -114,12 +114,12 @@ class Faults:
 
     # -- the network ---------------------------------------------------------------------------------------------
 
-    def cut(self, one: Sequence[Host], other: Sequence[Host], *, both_ways: bool = True) -> None:
-        """Block traffic from *one* to *other*, and back if *both_ways*."""
-        self._change(one, other, is_blocked=True)
+    def cut(self, side: Sequence[Host], other: Sequence[Host], *, both_ways: bool = True) -> None:
+        """Block traffic from *side* to *other*, and back if *both_ways*."""
+        self._change(side, other, is_blocked=True)
         if both_ways:
-            self._change(other, one, is_blocked=True)
-        for host in (*one, *other):
+            self._change(other, side, is_blocked=True)
+        for host in (*side, *other):
             self._trouble(host)
 
     def heal(self) -> None:
@@ -132,21 +132,21 @@ class Faults:
         for host in self.world.hosts:
             self._trouble(host)
 
-    def change_paths(self, one: Sequence[Host], other: Sequence[Host], **changes: Any) -> None:
+    def change_paths(self, side: Sequence[Host], other: Sequence[Host], **changes: Any) -> None:
         """Change both directions between two groups; see `Path.copy`."""
-        self._change(one, other, **changes)
-        self._change(other, one, **changes)
+        self._change(side, other, **changes)
+        self._change(other, side, **changes)
 
-    def flap(self, one: Sequence[Host], other: Sequence[Host], period_us: int, until_us: int) -> None:
+    def flap(self, side: Sequence[Host], other: Sequence[Host], period_us: int, until_us: int) -> None:
         """Block and unblock traffic every *period_us* until *until_us*."""
-        self._flap((tuple(one), tuple(other), period_us, until_us), 1)
+        self._flap((tuple(side), tuple(other), period_us, until_us), 1)
 
     def _flap(self, what: tuple[Sequence[Host], Sequence[Host], int, int], stands: int) -> None:
-        one, other, period_us, until_us = what
+        side, other, period_us, until_us = what
         over = self.world.now_us >= until_us
-        self._change(one, other, is_blocked=bool(stands) and not over)
-        self._change(other, one, is_blocked=bool(stands) and not over)
-        for host in (*one, *other):
+        self._change(side, other, is_blocked=bool(stands) and not over)
+        self._change(other, side, is_blocked=bool(stands) and not over)
+        for host in (*side, *other):
             self._trouble(host)
         if not over:
             self.world.call_at(self.world.now_us + period_us, self._flap, what, 1 - stands)

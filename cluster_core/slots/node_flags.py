@@ -63,5 +63,5 @@ def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple
 
 def write_flags(flags: NodeFlags, unknown: tuple[str, ...] = ()) -> str:
     """Return the names of *flags*, then the *unknown* ones, comma-joined, or ``noflags`` (R128)."""
-    words = [word for word, flag in FLAG_WORDS.items() if flag in flags]
-    return ",".join([*words, *unknown]) or NO_FLAGS
+    names = [word for word, flag in FLAG_WORDS.items() if flag in flags]
+    return ",".join([*names, *unknown]) or NO_FLAGS

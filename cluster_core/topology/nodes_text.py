@@ -26,26 +26,26 @@ _EPOCH_MAX = 2**64 - 1
 
 
 @dataclass(slots=True)
-class _Words:
-    """The words of one line, with the offset of the current one."""
+class _LineFields:
+    """The fields of one line, with the offset of the current one."""
 
-    words: list[bytes]
+    fields: list[bytes]
     offset: int
     source: str
     index: int = 0
 
     def take(self) -> str:
         if self.index:
-            self.offset += len(self.words[self.index - 1]) + 1
+            self.offset += len(self.fields[self.index - 1]) + 1
         self.index += 1
-        return self.words[self.index - 1].decode("utf-8", "surrogateescape")
+        return self.fields[self.index - 1].decode("utf-8", "surrogateescape")
 
     def fault(self, reason: str) -> DecodeError:
         return DecodeError(reason, offset=self.offset, source=self.source)
 
     @property
     def left(self) -> int:
-        return len(self.words) - self.index
+        return len(self.fields) - self.index
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
             raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=offset, source=source)
         line = data[offset:end].rstrip(b"\r ")
         if line.startswith(b"vars "):
-            epochs = _read_vars(_Words(line.split(b" "), offset, source))
+            epochs = _read_vars(_LineFields(line.split(b" "), offset, source))
         elif line:
-            fields = _Words(line.split(b" "), offset, source)
+            fields = _LineFields(line.split(b" "), offset, source)
             if fields.left < _FIELDS:
                 kind = DecodeError if ended else TruncatedError
                 raise kind(f"a line of {fields.left} words, not {_FIELDS} or more", offset=offset, source=source)
@@ -92,12 +92,12 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
     return Topology(tuple(nodes), form, epochs.get("currentEpoch"), epochs.get("lastVoteEpoch"))
 
 
-def _read_node(fields: _Words) -> Node:
+def _read_node(fields: _LineFields) -> Node:
     node_id = _read_id(fields)
     ip, port, cport, hostname, aux = _read_address(fields)
     flag_text = fields.take()
     flags, extra_flags = read_flags(flag_text, offset=fields.offset, source=fields.source)
-    master_id = None if fields.words[fields.index] == b"-" and fields.take() else _read_id(fields)
+    master_id = None if fields.fields[fields.index] == b"-" and fields.take() else _read_id(fields)
     ping_sent, pong_received = _read_number(fields, _NUMBER), _read_number(fields, _NUMBER)
     config_epoch = _read_number(fields, _EPOCH)
     link = fields.take()
@@ -124,14 +124,14 @@ def _read_node(fields: _Words) -> Node:
     )
 
 
-def _read_id(fields: _Words) -> str:
+def _read_id(fields: _LineFields) -> str:
     word = fields.take()
     if not NODE_ID.fullmatch(word):
         raise fields.fault(f"{word[:48]!r} is not a node id of 40 characters")
     return word
 
 
-def _read_address(fields: _Words) -> tuple[str, int, int | None, str, dict[str, str]]:
+def _read_address(fields: _LineFields) -> tuple[str, int, int | None, str, dict[str, str]]:
     """Read ``ip:port[@cport][,hostname[,name=value…]]``; the ip may contain colons or be empty."""
     place, *rest = fields.take().split(",")
     bare, at, bus = place.partition("@")
@@ -151,14 +151,14 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= len(str(_PORT_MAX)) and int(text) <= _PORT_MAX
 
 
-def _read_number(fields: _Words, shape: re.Pattern[str]) -> int:
+def _read_number(fields: _LineFields, shape: re.Pattern[str]) -> int:
     word = fields.take()
     if not shape.fullmatch(word) or int(word) > _EPOCH_MAX:
         raise fields.fault(f"{word[:40]!r} is not a number")
     return int(word)
 
 
-def _read_claims(fields: _Words) -> _Claims:
+def _read_claims(fields: _LineFields) -> _Claims:
     claims = _Claims()
     while fields.left:
         word = fields.take()
@@ -175,7 +175,7 @@ def _read_claims(fields: _Words) -> _Claims:
     return claims
 
 
-def _read_vars(fields: _Words) -> dict[str, int]:
+def _read_vars(fields: _LineFields) -> dict[str, int]:
     """Read ``vars currentEpoch n lastVoteEpoch m``; unknown names are skipped, as in the server."""
     fields.take()
     epochs = {"currentEpoch": 0, "lastVoteEpoch": 0}

@@ -67,9 +67,9 @@ def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
     return length, first
 
 
-def find_end(data: Buffer, at: int, stop: int, words: int) -> int:
-    """Return the position after *words* words, or a negated error."""
-    for _ in range(words):
+def find_end(data: Buffer, at: int, stop: int, count: int) -> int:
+    """Return the position after *count* words, or a negated error."""
+    for _ in range(count):
         length, first = read_word(data, at, stop)
         if length < 0:
             return length

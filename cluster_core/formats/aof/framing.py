@@ -82,9 +82,9 @@ class CommandReader:
                 if self._data[at] == 35:
                     after = self._annotation(at)
                 else:
-                    words, after = self._command(at)
-                    if words:
-                        yield self._settle(words, at, after)
+                    arguments, after = self._command(at)
+                    if arguments:
+                        yield self._settle(arguments, at, after)
                 if after == at:
                     break
                 self.valid_end += after - at
@@ -111,7 +111,7 @@ class CommandReader:
     def _command(self, begin: int) -> tuple[tuple[bytes, ...], int]:
         """Return the words of a command and the position after it, or none and *begin* if incomplete."""
         data, stop = self._data, len(self._data)
-        words = []
+        arguments = []
         self._needed = 0
         count, at = read_count(data, begin, stop)
         for _ in range(count):
@@ -123,26 +123,26 @@ class CommandReader:
             if at > stop:
                 self._needed = at - begin
                 return (), begin
-            words.append(data[first : first + length])
+            arguments.append(data[first : first + length])
         if count == -requests.CUT:
             return (), begin
         if count < 0:
             raise self._fail(-count, at, begin)
-        return tuple(words), at
+        return tuple(arguments), at
 
-    def _settle(self, words: tuple[bytes, ...], begin: int, after: int) -> Command:
+    def _settle(self, arguments: tuple[bytes, ...], begin: int, after: int) -> Command:
         """Return the command and update the database and open transaction."""
-        name = words[0].lower() if len(words[0]) <= 6 else b""
-        if name == b"select" and len(words) == 2:
-            if not _DATABASE.fullmatch(words[1]) or int(words[1]) >= DATABASES_MAX:
-                value = int(words[1]) if _DATABASE.fullmatch(words[1]) else -1
+        name = arguments[0].lower() if len(arguments[0]) <= 6 else b""
+        if name == b"select" and len(arguments) == 2:
+            if not _DATABASE.fullmatch(arguments[1]) or int(arguments[1]) >= DATABASES_MAX:
+                value = int(arguments[1]) if _DATABASE.fullmatch(arguments[1]) else -1
                 raise DecodeError(describe(DATABASE, value), offset=self.valid_end, source=self._source)
-            self.db = int(words[1])
+            self.db = int(arguments[1])
         elif name == b"multi" and self.open_transaction < 0:
             self.open_transaction = self.valid_end
         elif name == b"exec":
             self.open_transaction = -1
-        return Command(self.valid_end, after - begin, words, self.db, self.time_s)
+        return Command(self.valid_end, after - begin, arguments, self.db, self.time_s)
 
 
 class Tail(NamedTuple):

@@ -80,10 +80,10 @@ def _read_line(line: bytes, offset: int, source: str) -> tuple[str, AofPart | No
     if len(line) > LINE_BYTES_MAX:
         raise fail(f"a line of {len(line)} bytes")
     text = line.strip(b" \t\r\n")
-    words = _TOKEN.findall(text)
-    if not words or len(words) < 6 or len(words) % 2:
+    tokens = _TOKEN.findall(text)
+    if not tokens or len(tokens) < 6 or len(tokens) % 2:
         raise fail("a line is not made of pairs: file NAME seq NUMBER type b|h|i")
-    fields = {key.lower(): value for key, value in zip(words[::2], words[1::2], strict=True)}
+    fields = {key.lower(): value for key, value in zip(tokens[::2], tokens[1::2], strict=True)}
     try:
         name, number, kind = fields[b"file"], fields[b"seq"], fields[b"type"]
     except KeyError as error:

@@ -36,17 +36,19 @@ def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp
         (change.max_ns for node in fresh for change in history.states.get(node, ()) if change.is_up), default=to_ns
     )
     parts: list[Incident] = []
-    others: list[Incident] = []
+    remaining: list[Incident] = []
     for incident in sorted(incidents, key=lambda incident: incident.started_ns):
-        is_back = incident.kind == IncidentKind.SLOTS_ASSIGNED and any(other.variant == "given up" for other in others)
+        is_back = incident.kind == IncidentKind.SLOTS_ASSIGNED and any(
+            other.variant == "given up" for other in remaining
+        )
         if incident.started_ns <= to_ns + SETTLE_NS and _is_part(history, incident, fresh) and not is_back:
             parts.append(incident)
             to_ns = max(to_ns, incident.ended_ns or incident.started_ns)
         else:
-            others.append(incident)
+            remaining.append(incident)
     met = {node for node, ts_ns in fresh.items() if ts_ns <= to_ns + SETTLE_NS}
     met |= {node for part in parts if part.variant == "joined" for node in part.nodes}
-    return _set_up(from_ns, to_ns, len(met), parts), others
+    return _set_up(from_ns, to_ns, len(met), parts), remaining
 
 
 def _fresh_nodes(history: History) -> dict[str, int]:

@@ -84,7 +84,7 @@ class _Ledger:
         self.last[node] = self.last.get(node, 0) | bits
         self.dropped &= ~bits
 
-    def others(self, node: str) -> int:
+    def claimed_by_others(self, node: str) -> int:
         """Return slots currently claimed by other masters."""
         bits = 0
         for other, held in self.claims.items():
@@ -125,7 +125,7 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
             _note(history, slot_moves, ledger, old, span, mine)
             continue
         if old is not None and old.is_master and ledger.last.get(span.node) is not None:
-            gave = span.node in ledger.handed or ledger.claims.get(span.node, 0) & ledger.others(span.node)
+            gave = span.node in ledger.handed or ledger.claims.get(span.node, 0) & ledger.claimed_by_others(span.node)
             if gave and (span.node, span.replicaof) not in deposed:
                 slot_moves.emptied.setdefault(span.node, span.from_ns)
         ledger.claims[span.node] = mine
@@ -168,7 +168,7 @@ def _note(history: History, slot_moves: SlotMoves, ledger: _Ledger, old: Speech,
     """Record changed claims of a master."""
     node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
     ledger.claims[node] = mine
-    gained, lost = mine & ~held, held & ~mine & ~ledger.others(node)
+    gained, lost = mine & ~held, held & ~mine & ~ledger.claimed_by_others(node)
     if lost and new.state and not old.state:
         ledger.dropped |= lost
         slot_moves.given_up.append(Move(ts_ns, ts_ns, node, "", lost, new.config_epoch, new.first_ref))

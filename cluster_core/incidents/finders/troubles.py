@@ -65,13 +65,13 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     steps: list[Step] = []
     for member in group:
         steps += [step for step in failure_steps(history, member) if step.kind in TOLD]
-    others = [node for node in history.observers if node not in cut]
-    if others:
-        voters = history.voting_masters_at(others[0], started_ns)
+    reachable = [node for node in history.observers if node not in cut]
+    if reachable:
+        voters = history.voting_masters_at(reachable[0], started_ns)
         kept = sum(node not in cut for node in voters)
         detail = "" if 2 * kept > len(voters) else "no majority"
         steps.append(
-            Step(started_ns, EventKind.QUORUM_SIDE, others[0], "", amount=kept, detail=detail or f"of {len(voters)}")
+            Step(started_ns, EventKind.QUORUM_SIDE, reachable[0], "", amount=kept, detail=detail or f"of {len(voters)}")
         )
     ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     return Incident(

@@ -262,17 +262,17 @@ def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
     a, b, c = rules[code, cell + 2], rules[code, cell + 3], rules[code, cell + 4]
     if kind != BY_RANGE and kind != BY_NUMBER:
         return False
-    words = st[ARGC]
-    if first < 0 or first >= words:
+    argc = st[ARGC]
+    if first < 0 or first >= argc:
         return True
     if kind == BY_NUMBER:
-        if first + a >= words:
+        if first + a >= argc:
             return True
         st[at + NUMBER] = first + a
         st[at + AFTER_NUMBER] = first + b
         st[at + STEP] = c
         return False
-    end = first + a if a >= 0 else a + (words if c <= 1 else first + (words - first) // c)
+    end = first + a if a >= 0 else a + (argc if c <= 1 else first + (argc - first) // c)
     return _set_range(st, at, first, end, b)
 
 

@@ -154,9 +154,9 @@ def gather(
 ) -> None:
     """Copy parts of *source*, one behind the other."""
     top = np.int64(0)
-    for one in range(starts.shape[0]):
-        size = stops[one] - starts[one]
-        copy_bytes(target, top, source, starts[one], size)
+    for i in range(starts.shape[0]):
+        size = stops[i] - starts[i]
+        copy_bytes(target, top, source, starts[i], size)
         top += size
 
 
@@ -176,7 +176,7 @@ class SeenMessages:
     def __len__(self) -> int:
         return len(self.order)
 
-    def said(self, at: int, count: int) -> Iterator[tuple[int, int, str, int]]:
+    def known_at(self, at: int, count: int) -> Iterator[tuple[int, int, str, int]]:
         """Yield messages on known connections among *count* places from *at* on: number, side (0 the opener), sender, its number."""
         rows = self.messages.view(np.ndarray)
         places = self.order[at : at + count]

@@ -154,10 +154,10 @@ def _view_segments(
         if reason == links.OK and stop - start < 20:
             reason = links.CUT_TCP
         if reason == links.OK:
-            words = np.int64(data[start + 12] >> 4)
-            payload = start + 4 * words
+            header_words = np.int64(data[start + 12] >> 4)
+            payload = start + 4 * header_words
             stop = min(end, stop)
-            if words < 5 or payload > end:
+            if header_words < 5 or payload > end:
                 reason = links.BAD_TCP
             elif payload > stop:
                 reason = links.CUT_TCP

@@ -44,7 +44,7 @@ class Known(NamedTuple):
     is_pending: NDArray[np.bool_]
 
 
-class Said(NamedTuple):
+class Seen(NamedTuple):
     """Messages in turn (other numbers are no messages): connection, sender (`NOBODY`: missing), and gossip entries from
     *first* on, with *about* as node.
     """
@@ -59,23 +59,23 @@ class Said(NamedTuple):
 
 
 @njit()
-def note_ages(said: Said, known: Known, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]) -> None:
+def note_ages(seen: Seen, known: Known, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]) -> None:
     """Process messages until *ages* (ms) is full, or *longest_ns* have passed since the first one."""
-    for row in said.order:
-        if 0 <= row < said.senders.shape[0] and said.senders[row] >= 0 and said.messages[row].direction != _UNSEEN:
-            end = OPENER if said.messages[row].direction == _INITIATOR else ACCEPTOR
-            if known.ends[said.connections[row], end] == NOBODY:
-                known.ends[said.connections[row], end] = said.senders[row]
-    for row in said.order:
-        if row < 0 or row >= said.senders.shape[0] or said.senders[row] < 0:
+    for row in seen.order:
+        if 0 <= row < seen.senders.shape[0] and seen.senders[row] >= 0 and seen.messages[row].direction != _UNSEEN:
+            end = OPENER if seen.messages[row].direction == _INITIATOR else ACCEPTOR
+            if known.ends[seen.connections[row], end] == NOBODY:
+                known.ends[seen.connections[row], end] = seen.senders[row]
+    for row in seen.order:
+        if row < 0 or row >= seen.senders.shape[0] or seen.senders[row] < 0:
             continue
-        message = said.messages[row]
+        message = seen.messages[row]
         if message.direction == _UNSEEN:
             continue
         turns[NOW_NS] = max(turns[NOW_NS], message.ts_ns)
         if turns[START_NS] < 0:
             turns[START_NS] = turns[NOW_NS]
-        ends, now_ms = known.ends[said.connections[row]], turns[NOW_NS] // 1_000_000
+        ends, now_ms = known.ends[seen.connections[row]], turns[NOW_NS] // 1_000_000
         opens = message.direction == _INITIATOR
         hearer = ends[ACCEPTOR] if opens else ends[OPENER]
         if opens and message.type == _PING and ends[PONGED] >= 0:
@@ -86,25 +86,25 @@ def note_ages(said: Said, known: Known, longest_ns: int, turns: NDArray[np.int64
                 turns[AGES] += 1
         if hearer >= 0:
             if not opens and message.type == _PONG:
-                ends[PONGED] = said.senders[row]
+                ends[PONGED] = seen.senders[row]
                 known.pong_ms[hearer, ends[PONGED]] = now_ms
                 known.is_pending[hearer, ends[PONGED]] = False
-            _hear(said, row, hearer, now_ms, known)
+            _hear(seen, row, hearer, now_ms, known)
         if turns[AGES] == ages.shape[0] or turns[NOW_NS] - turns[START_NS] >= longest_ns:
             turns[IS_OVER] = 1
             return
 
 
 @njit()
-def _hear(said: Said, row: int, hearer: int, now_ms: int, known: Known) -> None:
+def _hear(seen: Seen, row: int, hearer: int, now_ms: int, known: Known) -> None:
     """Update *hearer*'s pong times from the gossip of a message."""
-    for at in range(said.first[row], said.first[row + 1]):
-        node = said.about[at]
-        if node < 0 or known.is_pending[hearer, node] or said.gossip[at].node_flags & _FAILURES:
+    for at in range(seen.first[row], seen.first[row + 1]):
+        node = seen.about[at]
+        if node < 0 or known.is_pending[hearer, node] or seen.gossip[at].node_flags & _FAILURES:
             continue
-        told_ms, known_ms = said.gossip[at].pong_received_s * 1000, known.pong_ms[hearer, node]
-        if known_ms and known_ms < told_ms <= now_ms + _SLACK_MS:
-            known.pong_ms[hearer, node] = told_ms
+        gossiped_ms, known_ms = seen.gossip[at].pong_received_s * 1000, known.pong_ms[hearer, node]
+        if known_ms and known_ms < gossiped_ms <= now_ms + _SLACK_MS:
+            known.pong_ms[hearer, node] = gossiped_ms
 
 
 class PongAges:
@@ -123,10 +123,10 @@ class PongAges:
         gossip = batch.gossip
         first = np.searchsorted(gossip.message, np.arange(len(batch) + 1))
         connections = self._connections_of(batch.messages.connection)
-        said = Said(batch.messages, order, connections, numbers[senders], gossip, first, numbers[gossip.node])
+        seen = Seen(batch.messages, order, connections, numbers[senders], gossip, first, numbers[gossip.node])
         turns = np.array([self._start_ns, self._now_ns, 0, 0], np.int64)
         ages = np.empty(self._ages_max - len(self.ages), np.int64)
-        note_ages(said, self._known, self._longest_ns, turns, ages)
+        note_ages(seen, self._known, self._longest_ns, turns, ages)
         self.ages += ages[: turns[AGES]].tolist()
         self._start_ns, self._now_ns, self.is_over = int(turns[START_NS]), int(turns[NOW_NS]), bool(turns[IS_OVER])
         if self.is_over:

@@ -195,11 +195,11 @@ def _row_of(streams: Streams, flow_a: int, flow_b: int) -> int:
 
 
 @borrowing(inline="always")
-def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> None:
-    found[count].segment = segment
-    found[count].row = row
-    found[count].peer = streams.rows[row].peer
-    found[count].direction = streams.rows[row].direction
+def _add(records: Rows, count: int, segment: int, row: int, streams: Streams) -> None:
+    records[count].segment = segment
+    records[count].row = row
+    records[count].peer = streams.rows[row].peer
+    records[count].direction = streams.rows[row].direction
 
 
 @borrowing()
@@ -325,7 +325,7 @@ def _cut(
 ) -> int:
     """Cut *length* bytes in order: `DONE`, `SIDE_FULL`, or -1 without effect for the plain code."""
     end = at + length
-    found, top = tops[MESSAGES], tops[SIDE_TOP]
+    cut_count, top = tops[MESSAGES], tops[SIDE_TOP]
     part_at, part_have, part_total = (
         streams.rows[row].part_at,
         streams.rows[row].part_have,
@@ -337,11 +337,11 @@ def _cut(
         part_have += taken
         at += taken
         if part_have == part_total:
-            _add_message(messages, found, segment, row, streams, records, packet_base)
-            messages[found].buffer = 1
-            messages[found].at = part_at
-            messages[found].length = part_total
-            found += 1
+            _add_message(messages, cut_count, segment, row, streams, records, packet_base)
+            messages[cut_count].buffer = 1
+            messages[cut_count].at = part_at
+            messages[cut_count].length = part_total
+            cut_count += 1
             part_at = -1
     strict = streams.rows[row].synced == 0
     while at < end:
@@ -360,13 +360,13 @@ def _cut(
             copy_bytes(side, part_at, data, at, part_have)
             top += totlen
             break
-        _add_message(messages, found, segment, row, streams, records, packet_base)
-        messages[found].buffer = 0
-        messages[found].at = at
-        messages[found].length = totlen
-        found += 1
+        _add_message(messages, cut_count, segment, row, streams, records, packet_base)
+        messages[cut_count].buffer = 0
+        messages[cut_count].at = at
+        messages[cut_count].length = totlen
+        cut_count += 1
         at += totlen
-    tops[MESSAGES], tops[SIDE_TOP] = found, top
+    tops[MESSAGES], tops[SIDE_TOP] = cut_count, top
     streams.rows[row].part_at, streams.rows[row].part_have, streams.rows[row].part_total = (
         part_at,
         part_have,

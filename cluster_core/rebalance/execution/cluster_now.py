@@ -167,8 +167,8 @@ class ClusterSight:
             for name, epoch in node.epochs.items():
                 if name not in self.nodes:
                     listed.setdefault(name, []).append(epoch)
-        others = {name: max(epochs) for name, epochs in listed.items() if 2 * len(epochs) > len(self.nodes)}
-        return others | {node.id: node.config_epoch for node in self.nodes.values() if node.is_master}
+        listed_epochs = {name: max(epochs) for name, epochs in listed.items() if 2 * len(epochs) > len(self.nodes)}
+        return listed_epochs | {node.id: node.config_epoch for node in self.nodes.values() if node.is_master}
 
 
 def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> NodeSight:

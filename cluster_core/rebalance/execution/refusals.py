@@ -55,11 +55,11 @@ def name_of(stored: StoredPlan, node: str) -> str:
 
 def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
     """Add addresses of the plan and of *sight* to node ids in *text*."""
-    others = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
+    addresses = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def called(match: re.Match[str]) -> str:
         name = name_of(stored, match[0])
-        return f"{others[name]} ({name[:8]})" if name in others else name
+        return f"{addresses[name]} ({name[:8]})" if name in addresses else name
 
     return _NODE_ID.sub(called, text)
 

@@ -22,7 +22,7 @@ TOLD_MASTERS_MAX = 100
 
 @dataclass(slots=True)
 class SlotMove:
-    """The move of *slot* from *source* to *target*; *others* learn of the new owner at the end.
+    """The move of *slot* from *source* to *target*; *informed* learn of the new owner at the end.
 
     *keys_sent* are keys that the target already has; with keys there a resumed move can only continue.
     """
@@ -30,7 +30,7 @@ class SlotMove:
     slot: int
     source: str
     target: str
-    others: tuple[str, ...] = ()
+    informed: tuple[str, ...] = ()
     keys_sent: int = 0
     keys_max: int = KEYS_MAX
     outcome: StepKind = StepKind.FAILED
@@ -62,7 +62,7 @@ class SlotMove:
             isinstance(reply, Refused) and "only with masters" in reply.text
         ):  # a source without slots is a replica (redis 9223)
             self._check(reply)
-        for node in self.others:
+        for node in self.informed:
             yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip will tell it
         self.outcome = StepKind.DONE
 
@@ -129,8 +129,8 @@ def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
 
 def _move(run: Run, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
     is_small = len(run.nodes) <= TOLD_MASTERS_MAX
-    others = tuple(node for node in run.nodes if node not in (source, target)) if is_small else ()
-    return SlotMove(slot, source, target, others, keys_sent=keys_sent, keys_max=run.pace.count(KEYS_MAX))
+    informed = tuple(node for node in run.nodes if node not in (source, target)) if is_small else ()
+    return SlotMove(slot, source, target, informed, keys_sent=keys_sent, keys_max=run.pace.count(KEYS_MAX))
 
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
