@@ -15,9 +15,8 @@ from cluster_core.replay.rows import ReplayRow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask, start_of
-from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.files import find_captures, recorded_inputs, survey
 from slotscope.sources.bus.observers import STATE_PHASE, Gathered, Piece, ReplayOptions, replay_process
-from slotscope.sources.bus.point_series import recorded_inputs
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 FILE_HEADER_BYTES = 24

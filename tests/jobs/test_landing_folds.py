@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedFile
-from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, recorded_inputs
-from slotscope.sources.bus.series_clocks import measure_clocks
+from slotscope.sources.bus.files import measure_clocks, recorded_inputs
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE
 from tests.builders.bus_folding import Fold, fold, fold_recorded
 from tests.builders.edited_captures import as_pcap, packets_of
 from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files

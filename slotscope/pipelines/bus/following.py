@@ -39,7 +39,7 @@ from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, complaint, describe, no_room
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.text import plural, printable
-from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
+from slotscope.sources.bus.files import RecordedInput, recorded_inputs
 from slotscope.sources.files import expand
 
 if TYPE_CHECKING:

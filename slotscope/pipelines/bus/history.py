@@ -52,14 +52,11 @@ from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.blobs import unpacked_table
-from slotscope.sources.bus.captured import CAPTURED, MessageTable
+from slotscope.sources.bus.captured import AHEAD, CAPTURED, MessageTable
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
-from slotscope.sources.bus.machines import MACHINES_MAX, replay_beside
-from slotscope.sources.bus.observers import ReplayOptions, replay_task
-from slotscope.sources.bus.point_series import LATENESS_NS
+from slotscope.sources.bus.observers import MACHINES_MAX, ReplayOptions, replay_beside, replay_task
+from slotscope.sources.bus.point_series import LATENESS_NS, Reading
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.bus.reading import Reading
-from slotscope.sources.bus.side_threads import AHEAD
 from slotscope.transforms.history_frames import (
     KIND,
     Rows,

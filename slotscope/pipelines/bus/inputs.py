@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from cluster_core.formats.landing import Kind
 from cluster_core.gossip.profile import PROFILES
 from slotscope.runtime.errors import InputError
-from slotscope.sources.bus.files import find_captures
-from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
+from slotscope.sources.bus.files import RecordedInput, find_captures, recorded_inputs
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.folder_kinds import METRICS, POLLS
 from slotscope.sources.server_logs import find_logs, pairs_of, zone_of

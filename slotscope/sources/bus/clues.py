@@ -1,4 +1,4 @@
-"""A batch of messages as clues for the dispatcher, and what in it was not understood as bad records."""
+"""A batch of messages with numbered bitmaps and texts, as clues for the dispatcher, and what in it was not understood as bad records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from cluster_core.formats.capture.pcap import CaptureProblem
 from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSigns, Sign
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.columns import SENDER_END
+from cluster_core.kernels.bus.columns import SENDER_END, TextTable, address_of
+from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.bus.streams import READ, UNREAD
 from cluster_core.replay.dispatch import Clue
@@ -288,3 +289,62 @@ def _distinct(numbers: NDArray[np.int64]) -> list[int]:
 def _way(origin: Origin) -> str:
     source, target = origin.source, origin.target
     return f"{source.ip}:{source.port} to {target.ip}:{target.port}"
+
+
+class BitmapNumbers:
+    """Numbers of slot bitmaps in order of appearance, over all batches."""
+
+    def __init__(self, known: dict[bytes, int] | None = None) -> None:
+        self.numbers: dict[bytes, int] = {} if known is None else known
+        self.contents: list[bytes] = list(self.numbers)
+
+    def of(self, batch: BusBatch) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        """The numbers of the batch's bitmaps, and of the new ones the message (row) in which each appears."""
+        ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
+        used, distinct = used_bitmaps(batch)
+        fresh = []
+        for number in distinct:
+            content = batch.bitmap(number)
+            known = self.numbers.get(content)
+            if known is None:
+                fresh.append((int(np.argmax(used == number)), number, content))
+            else:
+                ids[number] = known
+        new = []
+        for place, number, content in sorted(fresh):
+            known = self.numbers.setdefault(content, len(self.contents))
+            if known == len(self.contents):
+                self.contents.append(content)
+                new.append((known, place // 2))
+            ids[number] = known
+        return ids, new
+
+
+def used_bitmaps(batch: BusBatch) -> tuple[NDArray[np.int32], list[int]]:
+    """The bitmaps of the header and of the body of each message in turn, and the distinct ones; `NONE` is not among these."""
+    at = batch.messages.view(np.ndarray)
+    used = np.stack((at["slots"], at["body_slots"]), axis=1).ravel()
+    is_used = np.zeros(len(batch.bitmaps) + 1, dtype=np.bool_)  # the last one is that of `NONE`
+    is_used[used] = True
+    return used, np.flatnonzero(is_used[:-1]).tolist()
+
+
+class BatchTexts:
+    """The tables of batches as texts."""
+
+    def __init__(self) -> None:
+        self._tables = (TextTable(), TextTable(), TextTable(address_of))
+
+    def of(self, batch: BusBatch) -> tuple[list[str], list[str], list[str]]:
+        """Node ids, texts and addresses of a batch."""
+        nodes, texts, addresses = self._tables
+        return nodes.read(batch.nodes), texts.read(batch.texts), addresses.read(batch.addresses)
+
+
+def files_of(batch: BusBatch, place: Place) -> str | pa.Array:
+    """The file of each message of a batch, or of all; offsets become those in the files."""
+    offsets = batch.messages.view(np.ndarray)["offset"]
+    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
+    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
+    offsets &= (1 << OFFSET_BITS) - 1
+    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))

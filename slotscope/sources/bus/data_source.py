@@ -13,15 +13,22 @@ query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.columns import gossip_columns, message_columns
+from cluster_core.kernels.bus.decoder import BusDecoder
 from schemas.bronze import BAD_RECORDS
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
-from slotscope.sources.bus.files import CaptureFile, find_captures, survey
-from slotscope.sources.bus.series import read_series
+from slotscope.sources.bus.clues import BadRows, BatchTexts, files_of, used_bitmaps
+from slotscope.sources.bus.files import CaptureFile, find_captures, measure_clocks, survey
+from slotscope.sources.bus.point_series import PointSeries, Turns
 from slotscope.sources.data_source import UnitReader, UnitSource
 
 _BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in (*BAD_RECORDS.labels, "job")])
@@ -55,3 +62,35 @@ class ClusterBusDataSource(UnitSource):
 
     format = "cluster-bus"
     reads = ClusterBusReader
+
+
+def bitmap_digests(batch: BusBatch) -> NDArray[np.int64]:
+    """A number of each of the batch's bitmaps that is made of its slots: whoever meets them gives them the same one."""
+    ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
+    for number in used_bitmaps(batch)[1]:
+        digest = blake2b(batch.bitmap(number), digest_size=8).digest()
+        ids[number] = int.from_bytes(digest, "little") >> 1
+    return ids
+
+
+def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) -> Iterator[dict[str, pa.Array]]:
+    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a series; raises DecodeError in strict mode."""
+    decoder, bad, tables = BusDecoder(), BadRows(strict=not permissive), BatchTexts()
+    first_id, ahead_ns = 0, dict[str, int]()
+    measure_clocks(files, ahead_ns, [], is_all=True)
+    series = PointSeries(files, Turns(), ahead_ns)
+    for batch in series.all_of(decoder):
+        bad.take(series.place, batch, first_id)
+        if len(batch) and rows != "bad":
+            nodes, texts, addresses = tables.of(batch)
+            if rows == "gossip":
+                yield gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
+            else:
+                ids, file = bitmap_digests(batch), files_of(batch, series.place)
+                yield message_columns(
+                    batch, first_id=first_id, bitmap_ids=ids, file=file, nodes=nodes, texts=texts, addresses=addresses
+                )
+        first_id += len(batch)
+    if rows == "bad" and bad.rows():
+        table = pa.Table.from_pylist(bad.rows())
+        yield {name: table.column(name).combine_chunks() for name in table.schema.names}

@@ -37,29 +37,21 @@ from schemas.history import GAPS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS,
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus import captured
-from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.captured import MessageRows, MessageTable, blob_row, link_rows
+from slotscope.sources.bus.blobs import Outbox, packed_table
+from slotscope.sources.bus.captured import MessageRows, MessageTable, SideWork, ahead, blob_row, link_rows
 from slotscope.sources.bus.clues import (
     BAD_ROWS_MAX,
     BadRows,
+    BatchTexts,
+    BitmapNumbers,
     MessageColumns,
     clue_at,
     columns_of,
+    files_of,
     note_signs,
 )
-from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.outbox import Outbox
-from slotscope.sources.bus.point_series import (
-    CLOCK,
-    GONE,
-    LATE,
-    LATENESS_NS,
-    READERS,
-    Late,
-    PointSeries,
-    RecordedInput,
-    Turns,
-)
+from slotscope.sources.bus.files import READERS, CaptureFile, RecordedInput, measure_clocks, unknown_clock
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, Turns
 from slotscope.sources.bus.polls_and_logs import (
     MetricRows,
     PollsAndLogs,
@@ -68,9 +60,6 @@ from slotscope.sources.bus.polls_and_logs import (
     read_polls_and_logs,
     times,
 )
-from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, files_of
-from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
-from slotscope.sources.bus.side_threads import SideWork, ahead
 from slotscope.sources.files import exists
 from slotscope.sources.server_logs import LogOwner
 

@@ -1,9 +1,15 @@
-"""The second task of a replay: the evidence of one process after the other through its machine, rows of belief out."""
+"""The second task of a replay: the evidence of each process through its machine, rows of belief out.
+
+Machines run in tasks of their own (`replay_task`), or beside the task that reads captures (`replay_beside`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import gc
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +31,7 @@ from cluster_core.replay.rows import (
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
 from slotscope.sources.bus.blobs import EvidenceReader, packed_table, unpacked_table
-from slotscope.sources.bus.captured import BELIEFS, blob_row
+from slotscope.sources.bus.captured import BEGIN, BELIEFS, BULK, EVIDENCE, STATE, ahead, blob_row
 
 VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, SAVED = range(7)
 """Kinds of rows of `REPLAYED`."""
@@ -118,7 +124,12 @@ class Process:
             self._replay: ObserverReplay = load(state, source=f"{STATE_SOURCE} of {part}")
         else:
             ip, _, port = part.rpartition("|")
-            self._replay = _new(Endpoint(ip, int(port)), options)
+            self._replay = ObserverReplay(
+                Endpoint(ip, int(port)),
+                node_timeout_ms=options.node_timeout_ms,
+                profile=PROFILES[options.profile] if options.profile else None,
+                start_ns=options.start_ns or None,
+            )
         self._reader = EvidenceReader()
         self._is_settled = True
 
@@ -142,13 +153,6 @@ class Process:
         if self._gathered.keeps_states:
             self._gathered.add_state(self._part, save(self._replay))
         self._is_settled = False
-
-
-def _new(address: Endpoint, options: ReplayOptions) -> ObserverReplay:
-    profile = PROFILES[options.profile] if options.profile else None
-    return ObserverReplay(
-        address, node_timeout_ms=options.node_timeout_ms, profile=profile, start_ns=options.start_ns or None
-    )
 
 
 class Gathered:
@@ -199,3 +203,69 @@ def unpack_beliefs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         for blob in batch.column("blob"):
             yield from unpacked_table(blob.as_py()).to_batches()
+
+
+MACHINES_MAX: Final = 200
+"""So many machines are in memory at once; a machine is as large as its cluster has nodes."""
+BATCHES_AHEAD: Final = 256
+"""So many batches, of about a megabyte each, are taken over before the machines come to them: who reads need not wait."""
+_COLLECTED_AFTER: Final = (20_000, 20, 20)
+
+
+def replay_beside(
+    batches: Iterator[pa.RecordBatch],
+    profile: str | None,
+    states: Mapping[str, bytes],
+    machines_max: int = MACHINES_MAX,
+    batches_ahead: int = BATCHES_AHEAD,
+) -> Iterator[pa.RecordBatch]:
+    """Replay what a `capture_task` hands out while it goes on; yield what the machines say (`BELIEFS`), and all else as it is.
+
+    *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
+    """
+    with _rare_collections():
+        yield from _replay(ahead(batches, batches_ahead), ReplayOptions(0, 0, profile), states, machines_max)
+
+
+def _replay(
+    batches: Iterator[pa.RecordBatch], options: ReplayOptions, states: Mapping[str, bytes], machines_max: int
+) -> Iterator[pa.RecordBatch]:
+    gathered = Gathered(keeps_states=False)
+    held: list[pa.RecordBatch] = []
+    machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
+    for batch in batches:
+        kinds, phases, parts, numbers = (batch.column(at).to_pylist() for at in range(4))
+        passed = []
+        for row, (kind, phase, part, number) in enumerate(zip(kinds, phases, parts, numbers, strict=True)):
+            if kind == BEGIN:
+                options = replace(options, **json.loads(batch.column("blob")[row].as_py()))
+            elif kind == EVIDENCE and (part in machines or len(machines) < machines_max):
+                if part not in machines:
+                    machines[part] = Process(part, options, gathered)
+                machines[part].take(phase, batch.column("blob")[row].as_py())
+            elif kind in BULK:
+                passed.append(row)
+            else:
+                held.append(batch.slice(row, 1))
+                if kind == STATE:
+                    gathered.keeps_states = number > 0
+        if passed:
+            yield batch.take(pa.array(passed))
+        if gathered.count >= ROWS_PER_BATCH:
+            yield gathered.batch()
+    yield from held  # a large row would wait, and the machines with it, until the JVM comes back from who reads
+    for machine in machines.values():
+        machine.finish()
+    if gathered.count:
+        yield gathered.batch()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for garbage less often: what machines make lives as long as they do, and to go through it again and again takes a tenth of their time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

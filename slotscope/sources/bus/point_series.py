@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,22 +25,13 @@ import numpy as np
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_rows import Row
 from cluster_core.formats.capture.pcap import CaptureProblem
-from cluster_core.formats.landing import Kind, RecordedPlace, read_path
+from cluster_core.formats.landing import Kind
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packet_order import (
-    NO_PACKETS,
-    Packets,
-    Room,
-    merged,
-    placed,
-    unpacked,
-    with_file,
-)
+from cluster_core.kernels.bus.packet_order import NO_PACKETS, Packets, Room, merged, placed, unpacked, with_file
 from slotscope.runtime.priority import step_back
-from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.reading import Meter
+from slotscope.sources.bus.files import READERS, PointFile, RecordedInput
 from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
@@ -45,8 +40,6 @@ LATENESS_NS: Final = 45_000_000_000
 BUFFERED_BYTES: Final = 64 << 20
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
 """What is read at a time, of all files together and of one."""
-READERS: Final = min(4, os.cpu_count() or 1)
-"""Threads that inflate files and find their packets."""
 SPLICE_NS: Final = 1_000_000_000
 """Longest pause between two consecutive files of a point; a longer one means that a file is still to come."""
 MARGIN_NS: Final = {Kind.BUS: 1_000_000, Kind.POLLS: 5_000_000_000}
@@ -71,48 +64,6 @@ class Late(NamedTuple):
     left_out: int
     taken: int
     watermark_ns: int
-
-
-class RecordedInput(NamedTuple):
-    """A finished file of a landing."""
-
-    path: str
-    size: int
-    place: RecordedPlace
-
-    @property
-    def series(self) -> str:
-        """What tells its point from the others."""
-        return f"{self.place.cluster}/{self.place.point}"
-
-    @property
-    def point(self) -> str:
-        """Return the name of the point for a reader."""
-        return self.series
-
-    @property
-    def name(self) -> str:
-        """Return what decides the order of packets of equal times."""
-        return f"{self.series}/{self.place.file.name}"
-
-    @property
-    def from_ns(self) -> int:
-        """Return when the file begins."""
-        return self.place.file.from_ns
-
-    @property
-    def to_ns(self) -> int:
-        """Return when the file ends."""
-        return self.place.file.to_ns or 0
-
-
-PointFile = CaptureFile | RecordedInput
-
-
-def recorded_inputs(files: Iterable[tuple[str, int]]) -> list[RecordedInput]:
-    """Those of *files* (path and bytes) that a recorder has finished, in order of their points and times."""
-    inputs = [RecordedInput(path, size, place) for path, size in files if (place := read_path(path)) is not None]
-    return sorted(inputs, key=lambda file: (file.series, file.from_ns, file.path))
 
 
 @dataclass(slots=True)
@@ -404,3 +355,56 @@ def _wait(tasks: Iterable[Future[None]]) -> None:
     """Wait for all of them; raises what one raised."""
     for task in list(tasks):
         task.result()
+
+
+NOTE_S: Final = 0.5
+"""How often it is written down."""
+_WIDTH: Final = 20
+"""Digits of a count: each takes the place of the one before in one write."""
+
+
+class Meter:
+    """Counts the bytes of files as they are stored, into the file *path* if there is one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._read: dict[str, int] = {}
+        self._noted_s = 0.0
+
+    def note(self, source: str, stream: FileStream) -> None:
+        """Note how far *stream* has read in the file *source*."""
+        if not self._path:
+            return
+        self._read[source] = stream.stored_bytes()
+        if time.monotonic() - self._noted_s > NOTE_S:
+            self._noted_s = time.monotonic()
+            with suppress(OSError):  # the driver has all it wanted, and the file is gone
+                file = os.open(self._path, os.O_WRONLY)
+                os.pwrite(file, f"{sum(self._read.values()):{_WIDTH}}".encode(), 0)
+                os.close(file)
+
+
+class Reading:
+    """A replay of *size_bytes* as its driver sees it; *path* is the file for its task, empty where that runs elsewhere."""
+
+    def __init__(self, size_bytes: int, *, is_here: bool) -> None:
+        self._size_bytes = size_bytes
+        self.path = ""
+        self._is_here = is_here and size_bytes > 0
+
+    def __enter__(self) -> Reading:
+        if self._is_here:
+            file, self.path = tempfile.mkstemp(prefix="slotscope-read-")
+            os.close(file)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def share(self) -> float:
+        """The part that was read, from 0 to 1; 0 where nobody knows."""
+        try:
+            return min(int(Path(self.path).read_bytes()) / self._size_bytes, 1.0)
+        except (OSError, ValueError):
+            return 0.0

@@ -17,7 +17,7 @@ from cluster_core.replay.dispatch import Statement
 from cluster_core.replay.evidence import Endpoint
 from schemas.caveats import Caveat, Code
 from slotscope.runtime import text
-from slotscope.sources.bus.point_series import RecordedInput
+from slotscope.sources.bus.files import RecordedInput
 from slotscope.sources.files import exists, read_lines
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.prometheus import read_metrics
