@@ -6,6 +6,7 @@ The answers are finished files of a landing; `slotscope history --polls` and `fo
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.program import ROOT
 from slotscope.runtime.signals import caught_signals
+from slotscope.runtime.text import plural, size
 
 LANDING = f"{ROOT}/landing"
 
@@ -30,7 +32,7 @@ class Request:
     address: str = field(kw_only=False)
     """HOST:PORT of one node; it names the others"""
     landing: str = LANDING
-    """Folder of recordings: LANDING/CLUSTER/POINT/polls, for history and follow"""
+    """Folder of recordings: LANDING/CLUSTER/POINT, for history --polls and follow"""
     cluster: str | None = None
     """Name of the cluster in the landing. Default: the address"""
     point: str = "collect"
@@ -65,7 +67,7 @@ def command(request: Request) -> None:
     from cluster_core.formats.landing import Kind, source_of
     from slotscope.recording.bus import CaptureOptions
     from slotscope.recording.point import Bounds, Point, checked_name
-    from slotscope.recording.recorder import Recorder, Status, Wanted
+    from slotscope.recording.recorder import Recorder, Wanted
     from slotscope.recording.series import Rotation
     from slotscope.servers.cluster import NodePoll, Refused, Schedule, parse_address
 
@@ -91,9 +93,6 @@ def command(request: Request) -> None:
     schedule = Schedule(request.interval, 0.0 if request.slot_stats else None, info_s)
     wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", ""), whole_cluster=True)
 
-    def report(status: Status) -> None:
-        _tell(f"{folder}: {status.answers} answers, {status.files} files finished, {status.bytes_kept} bytes kept")
-
     point.open(time.time_ns())
     stop = threading.Event()
     try:
@@ -103,7 +102,8 @@ def command(request: Request) -> None:
             status = Recorder(point, wanted, stop, lambda status: None).run(until_s)
     finally:
         point.close(time.time_ns())
-    report(status)
+    _tell(f"{plural(status.answers, 'answer')}, {plural(status.files, 'file')}, {size(status.bytes_kept)} in {folder}")
+    _tell(f"read them with: slotscope history --polls {shlex.quote(str(folder))}")
 
 
 def _tell(line: str) -> None:

@@ -12,9 +12,10 @@ import glob
 import heapq
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from cluster_core.errors import DecodeError, MissingInputError
@@ -112,15 +113,24 @@ def _expand_local(pattern: str, kind: Kind | None) -> list[InputFile]:
 
 
 def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
+    def list_inside(is_deep: bool) -> list[InputFile]:
+        return [InputFile(os.path.abspath(file), os.stat(file).st_size) for file in walk_files(path, is_deep=is_deep)]
+
     try:
         if not os.path.isdir(path):
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
-        names = sorted(name for name in os.listdir(path) if not _is_hidden(name))
+        os.listdir(path)  # os.walk hides why a folder cannot be read
+        return _of_kind(list_inside, kind, path)
     except OSError as error:
         raise MissingInputError(stores.reason(error), source=path) from error
-    inside = [os.path.join(path, name) for name in names]
-    files = [InputFile(os.path.abspath(file), os.stat(file).st_size) for file in inside if os.path.isfile(file)]
-    return _of_kind(files, kind, path)
+
+
+def walk_files(folder: str, *, is_deep: bool = True) -> Iterator[str]:
+    """Yield the files in a local *folder*, and where *is_deep* in those below it, in order; hidden ones are left out."""
+    for home, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if is_deep and not _is_hidden(name))
+        paths = [os.path.join(home, name) for name in sorted(names) if not _is_hidden(name)]
+        yield from filter(os.path.isfile, paths)
 
 
 def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
@@ -141,9 +151,7 @@ def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
         prefix, files = uri.removesuffix(path), []
         for info in infos:
             if info.type == fs.FileType.Directory:
-                inside = [child for child in _listed(system, info.path) if child.type == fs.FileType.File]
-                found = [InputFile(f"{prefix}{child.path}", child.size) for child in inside]
-                files += _of_kind(found, kind, f"{prefix}{info.path}")
+                files += _of_kind(partial(_list_stored, system, info.path, prefix), kind, f"{prefix}{info.path}")
             else:
                 files.append(InputFile(f"{prefix}{info.path}", info.size))
         return files
@@ -185,19 +193,30 @@ def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[fs.Fi
     return [info for home in homes for info in _matches(system, home, rest)] if rest else infos
 
 
-def _of_kind(found: Iterable[InputFile], kind: Kind | None, folder: str) -> list[InputFile]:
-    """Those of *found*, all of one *folder*, that are of *kind*."""
-    files = list(found)
+def _list_stored(system: fs.FileSystem, folder: str, prefix: str, is_deep: bool) -> list[InputFile]:
+    from pyarrow import fs
+
+    infos = _listed(system, folder, recursive=is_deep)
+    return [InputFile(f"{prefix}{info.path}", info.size) for info in infos if info.type == fs.FileType.File]
+
+
+def _of_kind(list_files: Callable[[bool], list[InputFile]], kind: Kind | None, folder: str) -> list[InputFile]:
+    """Return the files of *kind* that *list_files* finds in *folder*, or where it has none those in the folders below it."""
+    files: list[InputFile] = []
+    for is_deep in (False, True) if kind else (False,):
+        files = list_files(is_deep)
+        if kind is None or not files:
+            continue
+        with ThreadPoolExecutor(LOOKERS) as lookers:
+            fits = list(lookers.map(kind.fits, [file.path for file in files]))
+        chosen = [file for file, fit in zip(files, fits, strict=True) if fit]
+        if chosen:
+            return chosen
     if not files:
         raise MissingInputError("the directory holds no files", source=folder)
-    if kind is None:
-        return files
-    with ThreadPoolExecutor(LOOKERS) as lookers:
-        fits = list(lookers.map(kind.fits, [file.path for file in files]))
-    chosen = [file for file, is_one in zip(files, fits, strict=True) if is_one]
-    if not chosen:
+    if kind is not None:
         raise MissingInputError(f"the directory holds no {kind.noun}", source=folder)
-    return chosen
+    return files
 
 
 def open_raw(path: str) -> IO[bytes]:

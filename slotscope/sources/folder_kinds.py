@@ -1,6 +1,7 @@
-"""Which files of a folder are meant: by their names, or, where a name says nothing, by how they begin.
+"""Choose the files of a folder by their names, or, where a name says nothing, by how they begin.
 
-A folder of dumps often holds the topology, checksums and a README beside them.  A file that was named itself, or by a glob, is taken as it is.
+A folder of dumps often holds the topology, checksums and a README beside them; a recording holds its gaps beside polls.  A file that was named
+itself, or by a glob, is taken as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CAPTURES: Final = _kind(
 )
 LOGS: Final = _kind("logs of servers", r"\.log(?:[.-]\d+)*", FileKind.SERVER_LOG, FileKind.SENTINEL_LOG)
 METRICS: Final = _kind("answers of Prometheus", r"prometheus[\w.-]*\.jsonl?", FileKind.METRICS)
-POLLS: Final = _kind("polls", r"\.jsonl", FileKind.NODE_POLLS, FileKind.SENTINEL_POLLS, FileKind.INFO)
+POLLS: Final = _kind("polls", r"(?<!^gaps)\.jsonl", FileKind.NODE_POLLS, FileKind.SENTINEL_POLLS, FileKind.INFO)
 KEY_LISTS: Final = _kind(
     "key lists",
     r"\.(?:csv|tsv|jsonl|parquet|keys)",

@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
 from cluster_core.formats.slot_stats import read_monitor_line
-from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
+from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream, walk_files
 
 if TYPE_CHECKING:
     from cluster_core.formats.server_log import LogRow
@@ -255,22 +256,13 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     """
     files: dict[str, InputFile] = {}
     for path in paths:
-        inside = _walk(path) if not is_uri(path) and os.path.isdir(path) else [path]
-        for file in expand(inside) if inside else ():
+        is_folder = not is_uri(path) and os.path.isdir(path)
+        inside = list(islice(walk_files(path), FILES_MAX + 1)) if is_folder else [path]
+        for file in expand(inside):
             files[file.path] = file
             if len(files) > FILES_MAX:
                 raise DecodeError(f"more than {FILES_MAX:,} files: name those that matter", offset=0, source=path)
     return list(files.values())
-
-
-def _walk(folder: str) -> list[str]:
-    paths: list[str] = []
-    for home, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        paths += [os.path.join(home, name) for name in sorted(names) if not name.startswith((".", "_"))]
-        if len(paths) > FILES_MAX:
-            break
-    return [path for path in paths if os.path.isfile(path)]
 
 
 def recognise(path: str) -> Recognised:

@@ -28,7 +28,7 @@ class HistoryOptions(LogOptions):
     pcap: Paths = ()
     """Captures of the bus ports: pcap or pcapng; files, globs, folders, URIs, gzip, zstd. Rotated files are joined; simultaneous captures are merged"""
     polls: Annotated[Paths, Parameter(alias="--nodes")] = ()
-    """Answers to CLUSTER NODES as JSON lines, from collect and record"""
+    """Answers to CLUSTER NODES, from collect and record: files, globs, folders, landings"""
     log: Paths = ()
     """Server logs: files, globs, folders, URIs"""
     prometheus: Paths = ()

@@ -10,6 +10,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from slotscope.sources.files import expand, open_stream
+from slotscope.sources.folder_kinds import CAPTURES, POLLS
 
 DATA = os.urandom(300_000) + bytes(3_000_000)
 
@@ -63,6 +64,23 @@ def test_globs_folders_and_repeats_give_each_file_once(tmp_path):
 
     assert [os.path.basename(file.path) for file in files] == ["a.rdb", "b.rdb"]
     assert [file.size for file in files] == [1, 1]
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_a_folder_without_files_of_a_kind_stands_for_those_in_the_folders_below(tmp_path, prefix):
+    """A landing of `collect` has polls below cluster and point, beside a list of gaps."""
+    for name in ("c/p/gaps.jsonl", "c/p/polls/1.jsonl.gz", "c/q/polls/2.jsonl", "c/q/.hidden/3.jsonl", "c/README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+
+    def names(folder: str) -> list[str]:
+        return [os.path.basename(file.path) for file in expand([f"{prefix}{tmp_path}{folder}"], POLLS)]
+
+    assert names("") == ["1.jsonl.gz", "2.jsonl"]
+    (tmp_path / "c" / "4.jsonl").write_bytes(b"x")
+    assert names("/c") == ["4.jsonl"]
+    with pytest.raises(DecodeError, match="the directory holds no captures"):
+        expand([f"{prefix}{tmp_path}"], CAPTURES)
 
 
 def test_a_name_with_glob_characters_that_exists_is_that_file(tmp_path):
