@@ -59,7 +59,7 @@ class UnrecordedError(ClusterCoreError):
 
 
 class ProtocolError(ClusterCoreError):
-    """A peer or caller did what the protocol forbids in this state."""
+    """A peer or caller violated the protocol in this state."""
 
 
 class PlanError(ClusterCoreError):

@@ -140,7 +140,7 @@ def _srem(store: Store, args: Args) -> None:
 
 
 def _spop(store: Store, args: Args) -> None:
-    """SPOP: servers log SREM in its place; a logged SPOP does not show the removed members."""
+    """Remove an emptied set; otherwise raise Unsettled: a logged SPOP does not name the removed members."""
     members = store.typed(args[1], SET)
     if members is None:
         raise Refused

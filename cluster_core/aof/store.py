@@ -174,7 +174,7 @@ def real(word: bytes) -> float:
 
 
 def lowered(args: Sequence[bytes]) -> list[bytes]:
-    """Words in lower case."""
+    """Return words in lower case."""
     return [word.lower() for word in args]
 
 

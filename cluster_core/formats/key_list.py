@@ -7,6 +7,7 @@ from cluster_core.errors import DecodeError
 LINE_BYTES_MAX = 1 << 26
 """Longer lines are errors."""
 
+_HEX = b"0123456789abcdefABCDEF"
 _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 _BACKSLASH = ord("\\")
 _QUOTE = ord('"')
@@ -40,7 +41,7 @@ def unquote(line: bytes, *, source: str = "<line>", offset: int = 0) -> bytes:
             index += 1
             byte = line[index]
             digits = line[index + 1 : min(index + 3, len(line) - 1)]
-            if byte == ord("x") and len(digits) == 2 and _is_hex(digits):
+            if byte == ord("x") and len(digits) == 2 and all(digit in _HEX for digit in digits):
                 byte = int(digits, 16)
                 index += 2
             else:
@@ -48,10 +49,6 @@ def unquote(line: bytes, *, source: str = "<line>", offset: int = 0) -> bytes:
         key.append(byte)
         index += 1
     return bytes(key)
-
-
-def _is_hex(digits: bytes) -> bool:
-    return all(digit in b"0123456789abcdefABCDEF" for digit in digits)
 
 
 def parse_line(line: bytes, *, quoted: bool | None = None, source: str = "<line>", offset: int = 0) -> bytes:

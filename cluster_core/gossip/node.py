@@ -176,7 +176,7 @@ class ClusterNode:
             case MessageType.MFSTART:
                 return effects + self._on_mfstart(sender, now_ms)
             case MessageType.PUBLISH | MessageType.MODULE | MessageType.PUBLISHSHARD:
-                return effects + self._on_publish(sender)
+                return effects if sender is not None else [*effects, Ignored(IgnoredReason.PUBLISH_FROM_UNKNOWN)]
             case _:
                 return [
                     *effects,
@@ -322,10 +322,6 @@ class ClusterNode:
         if sender is None:
             return [Ignored(IgnoredReason.MFSTART_FROM_UNKNOWN)]
         return hear_mfstart(self.view, sender, now_ms)
-
-    def _on_publish(self, sender: Peer | None) -> list[Effect]:
-        """Process PUBLISH, PUBLISHSHARD and MODULE: the sender is alive (R37)."""
-        return [] if sender is not None else [Ignored(IgnoredReason.PUBLISH_FROM_UNKNOWN)]
 
     # -- time and orders -----------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ NEVER_GOSSIPED: Final = 1e-9
 """Probability below which a receiver missing from gossip means that receivers are never gossiped."""
 VERSION: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?!\d)")
 DEVELOPMENT: Final = 255
-"""Major version of unreleased servers; it tells nothing."""
+"""Major version of unreleased servers, which is no evidence."""
 
 
 class Sign(NamedTuple):
@@ -92,7 +92,7 @@ class ProfileSigns:
         return nearest(self._fitting)
 
     def note(self, message: Message, receiver: str = "") -> None:
-        """Add a message sent by the node, to *receiver* if known; light messages tell nothing."""
+        """Add a message sent by the node, to *receiver* if known; light messages are no evidence."""
         header, body = message.header, message.body
         if type(header) is not Header:
             return

@@ -22,7 +22,7 @@ S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
 """A reply slower than usual by this much shows a stalled server, if other nodes replied in time."""
 MISSED_POLLS: Final = 3
-"""Missed polls in a row that date a silence to the first of them; a single poll may get lost."""
+"""Missed polls in a row that date a silence to the first of them; one poll may get lost."""
 REPLY_NS: Final = 100_000_000
 """Maximum reply time of a server after a stall."""
 CLOCK_NS: Final = 2 * S

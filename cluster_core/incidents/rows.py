@@ -161,7 +161,7 @@ def step_rows(
 
 
 def finding_row(number: int, finding: Finding) -> FindingRow:
-    """The row of a finding."""
+    """Return the row of a finding."""
     refs = tuple(ref for ref in finding.refs if ref >= 0)[:MESSAGE_IDS_MAX]
     cells = (
         finding.severity,

@@ -62,7 +62,7 @@ def seconds(milliseconds: int | None) -> str:
 
 
 def plural(count: int | None, word: str) -> str:
-    """``1 slot``, ``2 slots``."""
+    """Format a number: ``1 slot``, ``2 slots``."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 

@@ -215,7 +215,8 @@ def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
         if not checkup.is_replica:
             continue
         if checkup.info.get("master_link_status") != "up":
-            text = f"replica {checkup.address} has no link to its master {_master_of(checkup)}"
+            host, port = checkup.info.get("master_host", ""), checkup.info.get("master_port", "")
+            text = f"replica {checkup.address} has no link to its master {host}:{port}"
             yield Symptom(Severity.ERROR, SymptomCode.NO_REPLICATION_LINK, text)
             continue
         master_id = checkup.me.master_id if checkup.me is not None else None
@@ -226,11 +227,6 @@ def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
                 f"replica {checkup.address} is {max(behind, 0):,} bytes behind its master, last heard {silent_s} s ago"
             )
             yield Symptom(Severity.WARNING, SymptomCode.REPLICATION_LAG, text)
-
-
-def _master_of(replica: Checkup) -> str:
-    """Return the master's address in a replica's INFO."""
-    return f"{replica.info.get('master_host', '')}:{replica.info.get('master_port', '')}"
 
 
 def _memory(checkups: Sequence[Checkup]) -> Iterator[Symptom]:

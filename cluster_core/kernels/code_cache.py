@@ -86,7 +86,7 @@ class CodeCache:
         """Forget nothing: sources that change get another folder."""
 
     def _file(self, signature: Any, codegen: Any) -> tuple[Any, Any]:
-        """Numba's key of the code (signature, CPU, bytecode, closure), and the file for that key alone."""
+        """Return numba's key of the code (signature, CPU, bytecode, closure), and its file."""
         key = _CACHING.FunctionCache._index_key(self, signature, codegen)
         code = self._py_func.__code__
         name = f"{self._py_func.__qualname__}-{code.co_firstlineno}-{_digest(repr(key))[:16]}"
@@ -159,7 +159,7 @@ def source_digest(*modules: str) -> str:
 
 
 def _source(name: str) -> str:
-    """The text of a loaded module of ours, from a folder or a zip."""
+    """Return the text of a loaded module of this project, from a folder or a zip."""
     module = sys.modules.get(name)
     loader: Any = getattr(module, "__loader__", None)
     if not name.startswith(OURS) or not hasattr(loader, "get_source"):
@@ -168,7 +168,7 @@ def _source(name: str) -> str:
 
 
 def _imports(source: str) -> set[str]:
-    """The modules of ours that *source* imports at its top level."""
+    """Return the modules of this project that *source* imports at its top level."""
     modules: set[str] = set()
     for package, names, module in _IMPORT.findall(source):
         whole = {

@@ -24,7 +24,7 @@ _WHOLE_TYPE = _TYPES.dispatch(np.ndarray)
 
 
 def _type_of_array(array: Any, context: Any) -> Any:
-    """Numba's type of an array, without loading masked arrays, a twenty-fifth of a second, to learn that it is none."""
+    """Return numba's type of an array, without loading masked arrays (a twenty-fifth of a second)."""
     if "numpy.ma" in sys.modules:
         return _WHOLE_TYPE(array, context)
     try:

@@ -132,7 +132,7 @@ def known(values: NDArray[np.generic], kind: pa.DataType) -> pa.Array:
 
 @cache
 def _names(names: tuple[str, ...]) -> pa.Array:
-    """*names* as Arrow: not before they are asked for, since a first array loads pandas, a third of a second."""
+    """Return *names* as Arrow, lazily: a first array loads pandas, a third of a second."""
     import pyarrow as pa
 
     return pa.array(names)

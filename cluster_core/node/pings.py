@@ -113,12 +113,12 @@ def message_flags(state: NodeState, kind: int, extensions: int, *, force: bool) 
 
 
 def bare_message(state: NodeState, kind: int, *, force: bool = False) -> Message:
-    """AUTH_REQUEST, AUTH_ACK or MFSTART (R13)."""
+    """Return an AUTH_REQUEST, AUTH_ACK or MFSTART (R13)."""
     return Message(header_of(state, kind, force=force), Empty())
 
 
 def fail_message(state: NodeState, node_id: str) -> Message:
-    """FAIL about a node (R10)."""
+    """Return a FAIL message about a node (R10)."""
     return Message(header_of(state, MessageType.FAIL, NODE_ID_BYTES), Fail(node_id))
 
 

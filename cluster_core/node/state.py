@@ -79,19 +79,19 @@ class NoKeys:
     """A node without data."""
 
     def count(self, slot: int) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def keys(self, slot: int, limit: int) -> list[bytes]:
-        """None."""
+        """Return no keys."""
         return []
 
     def holds(self, key: bytes) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def is_empty(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
 

@@ -92,13 +92,13 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Texts:
-    """Strings as text; *marked* of them had to be Base64."""
+    """Formats strings as text; counts the *marked* ones in Base64."""
 
     def __init__(self) -> None:
         self.marked = 0
 
     def of(self, data: bytes) -> str:
-        """*data* as text, or as its Base64 with the mark."""
+        """Return *data* as text, or as its Base64 with the mark."""
         try:
             text = data.decode()
         except UnicodeDecodeError:

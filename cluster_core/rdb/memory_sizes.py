@@ -132,7 +132,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
 
 @borrowing(forceinline=True)
 def allocated(m: Any, size: int) -> int:
-    """`cluster_core.memory.structures.allocated_bytes`."""
+    """Return `cluster_core.memory.structures.allocated_bytes`."""
     return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m[ALLOCATOR], size)
 
 
@@ -266,7 +266,7 @@ def last_stream_node_size(m: Any, length: int) -> int:
 
 @borrowing()
 def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
-    """`MemoryModel.tree_bytes`, of nodes that take *node_bytes* without the tree's head."""
+    """Return `MemoryModel.tree_bytes` of nodes with *node_bytes* in total, without the tree's head."""
     if m[TREE_EXACT]:
         return node_bytes + allocated(m, np.int64(TREE_BYTES))
     return ids * ID_BYTES + nodes * GUESSED_NODE_BYTES

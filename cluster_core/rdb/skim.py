@@ -238,7 +238,7 @@ class RdbSkimmer:
         return Tables(grammar_array(head.dialect, head.version, model), model_array(model), self._templates)
 
     def _end_of_input(self) -> int:
-        """The input has ended while more was needed: the right end of a range, or an error."""
+        """Handle the end of the input: the correct end of a range, or an error."""
         st = self._state
         fed = self._window.fed
         if self._end is None or fed < self._end:

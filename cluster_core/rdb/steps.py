@@ -83,7 +83,7 @@ def _count(place: int, lengths: int = 1) -> _Step:
 
 
 def _stream(generation: int) -> list[_Step]:
-    """Length, ids and groups of a stream, with producers and their ids from the fourth generation on (`rdbSaveObject`)."""
+    """Return the steps of a stream's length, ids, groups and, from generation 4 on, producers (`rdbSaveObject`)."""
     consumer = [
         _step(STRING), _step(BYTES, 16 if generation >= 3 else 8), _count(state.PEL),
         _each(state.PEL, action=IDS, argument=16), _step(END_CONSUMER),

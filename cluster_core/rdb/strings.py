@@ -57,7 +57,7 @@ def repeat_run(out: bytearray, put: int, back: int, run: int) -> None:
 
 
 def expand(data: bytes, size: int) -> bytes:
-    """Return the *size* bytes that *data* stands for; ValueError if it stands for anything else."""
+    """Expand *data* to *size* bytes; ValueError for invalid data."""
     out = bytearray(size)
     if not expand_into(data, 0, len(data), out, 0, size):
         raise ValueError(f"not {size} bytes, compressed")

@@ -350,7 +350,7 @@ def find_element(data: Any, st: Any, g: Any, scratch: Any) -> int:
 
 @borrowing(forceinline=True)
 def pass_element(st: Any) -> None:
-    """Go behind the element that was found."""
+    """Skip the current element."""
     phase = st[state.PHASE]
     if phase == state.P_PACKED:
         st[state.PACKED_AT] = st[state.AFTER]

@@ -56,7 +56,7 @@ def _fixed(text: str) -> NDArray[np.uint8]:
 
 
 def _fixed_rows(texts: list[str]) -> NDArray[np.uint8]:
-    """Texts as rows: the first byte is the length."""
+    """Return texts as rows with the length in the first byte."""
     rows = np.zeros((len(texts), 32), np.uint8)
     for row, text in zip(rows, texts, strict=True):
         row[0] = len(text)
@@ -313,7 +313,7 @@ def _pass_words(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
 
 @borrowing()
 def _open_stream_node(data: Any, st: Any, scratch: Any) -> int:
-    """Go into the next node: its id, and the names of fields that its entries share."""
+    """Enter the next node: its id, and the field names that its entries share."""
     at = st[state.POS]
     end = st[state.END]
     size, body, _, form = read_string(data, at, end)

@@ -5,7 +5,7 @@ lie whole in the window, and writes a row after each value. String bytes are ski
 compressed strings are followed to check their length. An atom cut by the window's end is decoded again in the next
 window, so `st` has all state. Answers are codes (`NEED` bytes, `BATCH` full, an `EVENT` for Python, `FAULT`, ...).
 
-Packed values state their entry count in their first bytes, of which compressed ones have only these expanded; entries
+Packed values state their entry count in their first bytes; only these bytes of compressed ones are expanded. Entries
 are walked if the head says "unknown".
 """
 

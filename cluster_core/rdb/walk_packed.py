@@ -172,7 +172,7 @@ def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratc
 
 @borrowing()
 def end_packed(st: Any, m: Any, g: Any) -> int:
-    """The entries of a packed value are counted: so are its elements."""
+    """Set the element count of a packed value from its entries."""
     if st[state.SIZE_KNOWN]:
         st[state.SIZE_BYTES] += sizes.packed_size(m, st[state.TEXT])
     kind = st[state.TYPE_BYTE]
@@ -203,7 +203,7 @@ def _tree_node(st: Any, m: Any, size: int) -> None:
 
 @borrowing()
 def _tree_close(st: Any, m: Any, depth: int) -> None:
-    """The last id's leaf and every branch below *depth* are complete."""
+    """Complete the last id's leaf and every branch below *depth*."""
     below = np.int64(16)
     _tree_node(st, m, np.int64(LEAF_BYTES))
     for at in range(15, depth, -1):

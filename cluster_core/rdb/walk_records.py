@@ -329,7 +329,7 @@ def _module_aux(data: Any, st: Any, at: int) -> int:
 
 @borrowing()
 def _announcement(data: Any, st: Any, op: int, at: int) -> int:
-    """A database, its size, or a hash template: an event for Python."""
+    """Read a database, its size, or a hash template as an event for Python."""
     rc, pos, first, _ = read_lengths(data, st, at + 1, 1)
     if rc != state.GO:
         return rc

@@ -92,7 +92,7 @@ def canonical_integer(text: bytes) -> int | None:
 
 
 def target_of_dump(payload: bytes) -> Target:
-    """The dialect and RDB version that the server has that answered *payload*."""
+    """Return the dialect and RDB version of the server with the DUMP reply *payload*."""
     version = int.from_bytes(payload[-TAIL_BYTES : -TAIL_BYTES + 2], "little")
     return Target(DIALECT_VALKEY if version >= VERSIONS[DIALECT_VALKEY][0] else DIALECT_REDIS, version)
 

@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the error of the measurement is too large to tell if the promise was kept."""
+        """Return whether the error of the measurement is too large for a verdict."""
         return self.kept is None and self.error is not None and self.allowed is not None
 
 

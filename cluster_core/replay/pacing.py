@@ -110,7 +110,8 @@ class Pacer:
     def _release(self, spoke_ns: int) -> list[Paced]:
         """Release evidence when the observer sends; after a stall it was read only now."""
         held, self._held = self._held, []
-        unread = (e.ts_ns for e in held if isinstance(e, MessageSeen) and not e.sent and _is_ping(e))
+        received = (e for e in held if isinstance(e, MessageSeen) and not e.sent)
+        unread = (e.ts_ns for e in received if e.message.header.type == PING)
         if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):  # it may have replied
             return [Paced(e.ts_ns, e) for e in held]
         if spoke_ns - next(unread, spoke_ns) <= STALL_NS:
@@ -138,7 +139,3 @@ def _received(waiting: Iterable[Evidence], unread: LinkSeen) -> Iterator[Message
     return (
         message for message in messages if message.connection == unread.connection and message.ts_ns >= unread.since_ns
     )
-
-
-def _is_ping(seen: MessageSeen) -> bool:
-    return seen.message.header.type == PING

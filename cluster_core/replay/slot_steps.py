@@ -68,7 +68,7 @@ class Loss:
 class NewOwnerFinder:
     """Finds new owners of slots lost in own headers with the cluster state ok, in `new_owners`.
 
-    The new owner claims within `CLAIM_NS`. Consecutive losses form a bulk, whose unclaimed slots go to the first claimant.
+    The new owner claims within `CLAIM_NS`. Consecutive losses form a bulk; the first claimant gets its unclaimed slots.
     For gained slots it reports those deleted by their last owner. The newest `GIVEN_MAX` entries are kept.
     """
 

@@ -44,7 +44,7 @@ class Lineage:
 
 
 def may_continue(lineage: Lineage, backlog: tuple[int, int] | None, replid: str, offset: int) -> bool:
-    """Whether a master sends a replica only what follows byte *offset* of the history *replid* (P3).
+    """Return whether a master can continue a replica from byte *offset* of the history *replid* (P3).
 
     *backlog* is its first byte and its length, None without one (`masterTryPartialResynchronization`).
 

@@ -98,7 +98,7 @@ def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...
     Empty without keys, or if the command contradicts its specifications.
     """
     by_hand = _BY_HAND.get(info.name)
-    if by_hand is not None and any(_is_unsure(spec) for spec in info.key_specs):
+    if by_hand is not None and any(spec.flags & _UNSURE or spec.begin[0] == "unknown" for spec in info.key_specs):
         return by_hand(command)
     places: list[int] = []
     for spec in info.key_specs:
@@ -107,10 +107,6 @@ def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...
             return ()
         places += positions
     return tuple(places)
-
-
-def _is_unsure(spec: KeySpec) -> bool:
-    return bool(spec.flags & _UNSURE) or spec.begin[0] == "unknown"
 
 
 def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:

@@ -31,7 +31,7 @@ class Violation(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         return f"{self.time_us / 1e6:.3f} {self.rule}: {self.text}"
 
 
@@ -130,7 +130,7 @@ class Checks:
     # -- effects -------------------------------------------------------------------------------------------------
 
     def on_effect(self, host: Host, effect: Any) -> None:
-        """R163, R164, R165."""
+        """Check R163, R164 and R165."""
         kind = type(effect)
         if kind is ev.ElectionStep:
             if effect.step == "won":

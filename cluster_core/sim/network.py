@@ -200,7 +200,7 @@ class Network:
             self.close(host, link)
 
     def switch_off(self, host: Host) -> None:
-        """Power off: nothing is closed or delivered."""
+        """Power off: no connection is closed and no message delivered."""
         for stream in host.streams.values():
             stream.is_open = False
             if stream.reverse is not None:

@@ -69,7 +69,7 @@ class Faults:
                 self.world.network.connect_again(other, host)
 
     def stop(self, host: Host) -> None:
-        """SIGSTOP: the kernel accepts connections, the process does nothing."""
+        """Send SIGSTOP: the kernel accepts connections, the process does nothing."""
         if host.answers:
             host.is_stopped = True
             host.inbox = host.inbox if host.inbox is not None else deque()

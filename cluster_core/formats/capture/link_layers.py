@@ -89,7 +89,7 @@ def _find_ip_in_loopback(data: bytes) -> tuple[int, int]:
 
 
 def _read_ipv4(data: bytes, at: int, length: int) -> tuple[int, int, int, int]:
-    """(reason, protocol, start of its header, end of the packet on the wire)."""
+    """Return (reason, protocol, start of its header, end of the packet on the wire)."""
     if len(data) - at < 20:
         return BAD_IP, 0, 0, 0
     header_bytes = 4 * (data[at] & 15)

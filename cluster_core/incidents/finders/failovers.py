@@ -164,7 +164,8 @@ def failover_of(
     steps += contest + adoptions + _old_master_steps(history, promotion)
     offset = promotion.offset or None
     epoch = promotion.epoch or None
-    won = Step(promotion.ts_ns, _won(promotion), winner, old, epoch, offset, ref=promotion.ref)
+    kind = EventKind.TOOK_OVER if promotion.variant == "takeover" else EventKind.WON
+    won = Step(promotion.ts_ns, kind, winner, old, epoch, offset, ref=promotion.ref)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
     steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
@@ -200,10 +201,6 @@ def failover_of(
         sources=promotion.sources,
         skew_ns=promotion.skew_ns,
     )
-
-
-def _won(promotion: Promotion) -> EventKind:
-    return EventKind.TOOK_OVER if promotion.variant == "takeover" else EventKind.WON
 
 
 def _last_signs(history: History, promotion: Promotion) -> list[Step]:
@@ -289,7 +286,7 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
         if observer == promotion.winner:
             continue
         rows = history.views.get((observer, promotion.winner), [])
-        after = [row for row in rows if not _ended(row, promotion.ts_ns)]
+        after = [row for row in rows if row.valid_to_ns is None or row.valid_to_ns > promotion.ts_ns]
         row = next((row for row in after if adopts(row, promotion.epoch)), None)
         if row is not None and history.view_at(observer, promotion.winner, promotion.ts_ns) is not None:
             ts_ns = max(row.valid_from_ns, promotion.ts_ns)
@@ -305,10 +302,6 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
                 )
             )
     return steps
-
-
-def _ended(row: NodeViewRow, ts_ns: int) -> bool:
-    return row.valid_to_ns is not None and row.valid_to_ns <= ts_ns
 
 
 def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:

@@ -571,11 +571,11 @@ def _resume_word(data: Any, st: Any) -> int:
 
 @borrowing()
 def add_key(st: Any, data: Any, start: int, length: int, here: int, key_columns: Any) -> None:
-    """`_add_key` for Python: *key_columns* are the fields of `Keys`."""
+    """Call `_add_key` from Python; *key_columns* are the fields of `Keys`."""
     _add_key(st, data, start, length, here, Keys(*key_columns))
 
 
 @borrowing()
 def end_command(st: Any, pos: int, key_columns: Any, command_columns: Any, known: Any) -> None:
-    """`_end_command` for Python, with the fields of `Keys`, `Commands` and `Names`."""
+    """Call `_end_command` from Python, with the fields of `Keys`, `Commands` and `Names`."""
     _end_command(st, pos, Keys(*key_columns), Commands(*command_columns), Names(*known))

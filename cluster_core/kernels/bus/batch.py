@@ -152,19 +152,19 @@ class BusBatch:
         return len(self.messages)
 
     def node(self, number: int) -> str:
-        """The id of a node as in `Header.sender`, empty for `NONE`."""
+        """Return the id of a node as in `Header.sender`, empty for `NONE`."""
         return "" if number < 0 else text_of(self.nodes[number])
 
     def text(self, number: int) -> str:
-        """An address text as in `Header.myip`, empty for `NONE`."""
+        """Return an address text as in `Header.myip`, empty for `NONE`."""
         return "" if number < 0 else text_of(self.texts[number])
 
     def bitmap(self, number: int) -> bytes:
-        """The 2048 bytes of a slot bitmap."""
+        """Return the 2048 bytes of a slot bitmap."""
         return bytes(self.bitmaps[number])
 
     def address(self, number: int) -> str:
-        """The text of an IP address."""
+        """Return the text of an IP address."""
         return address_text(packed_address(self.addresses[number]))
 
     def origin(self, row: int) -> Origin:
@@ -183,12 +183,12 @@ class BusBatch:
 
 
 def text_of(row: NDArray[np.uint8]) -> str:
-    """A fixed-size text without its trailing NULs."""
+    """Return a fixed-size text without its trailing NULs."""
     return row.tobytes().rstrip(b"\0").decode("latin-1")
 
 
 def packed_address(row: NDArray[np.uint8]) -> bytes:
-    """The 4 or 16 bytes of an address that kernels keep in 16."""
+    """Return the 4 or 16 bytes of an address that kernels keep in 16."""
     raw = row.tobytes()
     mark = bytes((IPV4_MARK,)) * (ADDRESS_BYTES - 4)
     return raw[len(mark) :] if raw.startswith(mark) else raw

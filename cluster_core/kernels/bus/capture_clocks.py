@@ -47,7 +47,7 @@ class Segments(NamedTuple):
 
 
 def _mixed(*columns: Longs | Hashes) -> Hashes:
-    """A hash of the values of each row."""
+    """Return a hash of the values of each row."""
     total = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         total = (total ^ column.astype(np.uint64)) * _MIX_A
@@ -60,7 +60,7 @@ SKETCH_MARKS = 1024
 
 
 def sketch_of(segments: Segments) -> tuple[int, ...]:
-    """The least marks of segments that carry something: captures of the same traffic have many in common."""
+    """Return the least marks of segments with data: captures of the same traffic have many in common."""
     marks = np.unique(segments.mark[segments.has_data])
     return tuple(marks[:SKETCH_MARKS].tolist())
 
@@ -77,7 +77,7 @@ class SegmentReader:
         self._sparse = np.uint64(0)
 
     def segments(self) -> Segments:
-        """All segments in the order of the file."""
+        """Return all segments in the order of the file."""
         if len(self._parts) != 1:
             self._parts = [joined_segments([NO_SEGMENTS, *self._parts])]
         return self._parts[0]
@@ -124,7 +124,7 @@ class SegmentReader:
 
 
 def joined_segments(parts: Sequence[Segments]) -> Segments:
-    """All segments, part after part."""
+    """Return all segments, part after part."""
     columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return Segments(*columns)
 
@@ -161,7 +161,7 @@ def common_times(first: Segments, second: Segments) -> tuple[Longs, Longs, NDArr
 
 
 def _unique(segments: Segments) -> NDArray[np.intp]:
-    """Segments with payload, SYN or FIN that were seen once."""
+    """Return segments with payload, SYN or FIN that were captured once."""
     filled = np.flatnonzero(segments.has_data)
     _, at, counts = np.unique(segments.mark[filled], return_index=True, return_counts=True)
     alone: NDArray[np.intp] = filled[at[counts == 1]]

@@ -41,7 +41,7 @@ class TextTable:
         self.texts: list[str] = []
 
     def read(self, rows: NDArray[np.uint8]) -> list[str]:
-        """The texts of *rows*, uint8 (n, width)."""
+        """Return the texts of *rows*, uint8 (n, width)."""
         known = len(self.texts)
         if not np.array_equal(rows[:known], self._rows[:known]):  # shorter, or renumbered
             known, self.texts = 0, []
@@ -51,7 +51,7 @@ class TextTable:
 
 
 def address_of(row: NDArray[np.uint8]) -> str:
-    """The text of an IP address as kernels keep it."""
+    """Return the text of an IP address as kernels keep it."""
     return address_text(packed_address(row))
 
 
@@ -61,7 +61,7 @@ def marks(valid: Mask | None) -> pa.Buffer | None:
 
 
 class Dictionary(NamedTuple):
-    """Texts to take from; *width* is the length in bytes that all of them have, as ids do, 0 if they differ."""
+    """Texts by number; *width* is their common length in bytes, 0 if lengths differ."""
 
     texts: pa.Array
     width: int
@@ -93,7 +93,7 @@ def _even_texts(data: Any, count: int, width: int) -> pa.Array:
 
 
 def one_text(text: str, count: int) -> pa.Array:
-    """The same text *count* times."""
+    """Return the same text *count* times."""
     raw = text.encode()
     if not raw or len(raw) * count > _OFFSET_MAX:
         return dictionary([text]).texts.take(pa.array(np.zeros(count, np.int32)))
@@ -101,12 +101,12 @@ def one_text(text: str, count: int) -> pa.Array:
 
 
 def instants(ts_ns: NDArray[np.int64]) -> pa.Array:
-    """Times in ns as timestamps of microseconds."""
+    """Return times in ns as timestamps of microseconds."""
     return integers(ts_ns // 1000, INSTANT)
 
 
 def unsigned(values: NDArray[np.uint64], valid: pa.Buffer | None) -> pa.Array:
-    """Unsigned 64-bit numbers as decimals: 128 bits each, the lower half first."""
+    """Return unsigned 64-bit numbers as decimals: 128 bits each, the lower half first."""
     wide = np.zeros((len(values), 2), dtype="<u8")
     wide[:, 0] = values
     return pa.Array.from_buffers(EPOCH, len(values), [valid, pa.py_buffer(wide)])
@@ -119,7 +119,7 @@ def integers(values: NDArray[Any], kind: pa.DataType, valid: pa.Buffer | None = 
 
 
 def booleans(values: Mask, valid: pa.Buffer | None = None) -> pa.Array:
-    """Truth values."""
+    """Return truth values as Arrow booleans."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [valid, bits(values)])
 
 
@@ -240,7 +240,7 @@ def _known_names() -> Dictionary:
 
 
 def _channels(data: NDArray[np.uint8], ends: NDArray[np.int64], kinds: NDArray[np.int32]) -> pa.Array:
-    """Channels of PUBLISH and PUBLISHSHARD; null in other messages."""
+    """Return channels of PUBLISH and PUBLISHSHARD; null in other messages."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
     valid = bits(_is_one_of(kinds, _CHANNEL_TYPES))
@@ -248,7 +248,7 @@ def _channels(data: NDArray[np.uint8], ends: NDArray[np.int64], kinds: NDArray[n
 
 
 def gossip_columns(batch: BusBatch, *, first_id: int, nodes: list[str], texts: list[str]) -> dict[str, pa.Array]:
-    """Columns of ``schemas.history.GOSSIP_FIELDS`` by name."""
+    """Return the columns of ``schemas.history.GOSSIP_FIELDS`` by name."""
     at = batch.gossip.view(np.ndarray)
     messages = at["message"]
     first = np.searchsorted(messages, messages, side="left")

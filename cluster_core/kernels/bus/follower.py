@@ -201,7 +201,7 @@ class BusFollower:
             self._hand_back(row)
 
     def _take(self, row: int) -> _Slow:
-        """The plain code's objects of a direction, made from its row when the kernel had it so far."""
+        """Return the plain code's objects of a direction, converted from its row if the kernel had it."""
         slow = self._slow.get(row)
         if slow is None:
             streams = self._streams

@@ -257,7 +257,7 @@ class LinkTable:
         link["sender"][side], link["pair"][side], link["has_passed"][side] = sender, pair, 0
 
     def forget(self, connection: int) -> None:
-        """A connection is not known any more."""
+        """Remove a connection."""
         row = self._row_of.pop(connection, -1)
         if row >= 0:
             self._links.rows[row]["connection"], self._links.rows[row]["has_passed"] = -1, 0
@@ -301,7 +301,7 @@ class LinkTable:
         return row
 
     def _index(self) -> None:
-        """Enter the new rows into the slots, or all into more of them."""
+        """Index the new rows, or all rows in a larger index."""
         size = len(self._links.slots)
         while 2 * self._count > size:
             size *= 4

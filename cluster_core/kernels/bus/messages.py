@@ -75,7 +75,7 @@ def _scan_extensions(data: NDArray[np.uint8], at: int, end: int, count: int) -> 
 
 @borrowing()
 def _measure_gossip(data: NDArray[np.uint8], at: int, end: int, sizes: NDArray[np.int64]) -> None:
-    """The twin of `bus._decode_gossip`."""
+    """Measure gossip, as `bus._decode_gossip` does."""
     start = at + _HEADER
     count = big16(data, at + 14)
     whole = min(count, (end - start) // _GOSSIP)
@@ -241,7 +241,7 @@ def _fill_extensions(
 def _fill_body(
     data: NDArray[np.uint8], start: int, row: int, out: Rows, tables: Tables, blob: NDArray[np.uint8]
 ) -> None:
-    """Columns of a body that `measure` found whole."""
+    """Write the columns of a complete body."""
     kind = out[row].type
     if kind == _FAIL:
         out[row].subject = intern(tables.nodes, data, start, _ID)

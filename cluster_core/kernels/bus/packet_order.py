@@ -27,12 +27,12 @@ _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 
 
 def with_file(number: int, offset: int) -> int:
-    """The offset in the file *number*, as messages and gaps name it."""
+    """Combine an offset with the file *number*, as in messages and gaps."""
     return number << OFFSET_BITS | offset
 
 
 def placed(offset: int) -> tuple[int, int]:
-    """The number of the file and the offset in it."""
+    """Return the number of the file and the offset in it."""
     return offset >> OFFSET_BITS, offset & _OFFSETS
 
 
@@ -62,7 +62,7 @@ class Packets:
         return len(self.turns_ns)
 
     def part(self, start: int, stop: int) -> Packets:
-        """Some of them; the bytes stay."""
+        """Select packets without moving their bytes."""
         return Packets(self.turns_ns[start:stop], self.ranks[start:stop], self.records[start:stop], self.data)
 
     def stretch(self, start: int, stop: int) -> Packets:
@@ -76,7 +76,7 @@ class Packets:
         return replace(packets, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
 
     def packed(self, room: Room) -> bytes:
-        """All of it, with the bytes of its own only, as compressed bytes."""
+        """Serialize the packets with only their own bytes, compressed."""
         size = int(self.records["captured"].sum(dtype=np.int64))
         edges = _edges(len(self), size)
         raw = room.of(edges[-1])
@@ -91,7 +91,7 @@ NO_PACKETS: Final = Packets(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zer
 
 
 def unpacked(blob: bytes) -> Packets:
-    """The opposite of `Packets.packed`; raises DecodeError for bytes that are no such thing."""
+    """Restore `Packets.packed`; DecodeError for other bytes."""
     try:
         count, size = np.frombuffer(blob, "<i8", 2).tolist()
         edges = _edges(count, size)

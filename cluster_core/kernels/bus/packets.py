@@ -68,7 +68,7 @@ Rows = np.recarray[Any, Any]
 
 
 def new_rows(kind: np.dtype[np.void], count: int) -> Rows:
-    """Zeroed rows of a structure."""
+    """Return zeroed rows of a structure."""
     return np.zeros(count, dtype=kind).view(np.recarray)
 
 

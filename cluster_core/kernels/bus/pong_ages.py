@@ -154,7 +154,7 @@ class PongAges:
         return np.array([*(self._numbers.get(node, NOBODY) for node in nodes), NOBODY], np.int32)
 
     def _connections_of(self, connections: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The numbers of *connections*."""
+        """Return the numbers of *connections*."""
         if len(self._connections) > CONNECTIONS_MAX:
             self._connections.clear()
             self._known.ends[:] = NOBODY

@@ -94,7 +94,7 @@ class Gathered:
         return tables
 
     def batch(self, tables: Tables, addresses: NDArray[np.uint8]) -> BusBatch:
-        """Entries added since the last batch."""
+        """Return the entries added since the last batch."""
         count, (entries, records) = self._count, self._tops.tolist()
         messages, extensions = _first(self._messages, count), _first(self._extensions, records)
         channel_end = int(messages.channel_end[-1]) if count else 0

@@ -145,7 +145,7 @@ class Streams(NamedTuple):
 
 
 def new_streams(capacity: int) -> Streams:
-    """Room for *capacity* directions."""
+    """Return tables for *capacity* directions."""
     size = 1 << (2 * capacity - 1).bit_length()
     index = np.full(size, NO_ROW, dtype=np.int32)
     return Streams(new_rows(STREAM, capacity), index, np.zeros(4, dtype=np.int64))
@@ -279,7 +279,7 @@ def _open(
 
 @borrowing(inline="always")
 def _framed_bytes(data: NDArray[np.uint8], at: int, strict: bool) -> int:
-    """The twin of `bus_framing.framed_bytes`, with *strict* of `is_believable`: 0 if there is no message head."""
+    """Return the bytes of the next message as `bus_framing.framed_bytes`, *strict* as `is_believable`; 0 without head."""
     if big32(data, at) != _SIGNATURE:
         return 0
     totlen = big32(data, at + 4)
@@ -414,7 +414,7 @@ def _note_sent(
 def _note_acknowledged(
     streams: Streams, row: int, segment: int, ack: int, ts_ns: int, events: Rows, tops: NDArray[np.int64]
 ) -> None:
-    """The other side has received all that *row* sent before *ack*."""
+    """Record that the other side received everything *row* sent before *ack*."""
     at = streams.rows[row]
     if at.sent_seq == UNKNOWN_SEQ or not 0 < _ahead(ack, at.acked_seq) <= _ahead(at.sent_seq, at.acked_seq):
         return

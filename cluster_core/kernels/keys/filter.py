@@ -276,7 +276,7 @@ def _glob(text: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """A word of the command line as the bytes that it was."""
+    """Return a command line argument as its original bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -17,7 +17,7 @@ from cluster_core.topology.nodes_text import read_nodes
 PONG_WORD = 5
 LINES_KEPT_MAX = 8192
 FINISHED = ("success", "completed")
-"""States of a server-side job whose slots have moved (Valkey 9, Redis 8.4)."""
+"""States of a completed server-side job (Valkey 9, Redis 8.4)."""
 FAILED = ("failed", "cancelled", "canceled")
 """States of a job that failed; a ``failed`` import of Redis retries until it is cancelled."""
 

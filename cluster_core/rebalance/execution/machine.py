@@ -141,7 +141,8 @@ class Execution(Run):
             if not self.journal.has_ended:  # killed between the last move and its row
                 yield from self.note_arrivals(sight)
                 yield from self.note(Step(self._end()))
-            return Outcome(Verdict.IN_PLACE, (self._in_place(), *notes))
+            in_place = NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
+            return Outcome(Verdict.IN_PLACE, (in_place, *notes))
         left = bool(by_hand.unfinished(self, sight)) and not sight.lost
         if start.refusals and not was_replaced and not (left and not refusals(replace(start, batches=()))):
             yield from self.note(Step(StepKind.REFUSED, detail=start.refusals[0]))
@@ -233,9 +234,6 @@ class Execution(Run):
 
     def _end(self) -> StepKind:
         return StepKind.ROLLED_BACK if self.settings.rollback else StepKind.FINISHED
-
-    def _in_place(self) -> str:
-        return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
 
     def _in_words(self, batch: Batch) -> str:
         jobs = [f"{len(job.slots)} slots {self.name(job.source)} → {self.name(job.target)}" for job in batch.jobs[:3]]

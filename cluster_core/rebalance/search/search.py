@@ -111,7 +111,7 @@ class Search:
             best = joined if best is None else min(best, joined, key=self._rank)
         budget = of_bound
         more = Fraction(int(of_data * sum(self._cost)), base) if base else Fraction(0)
-        if more > budget and self._is_shredded(best):
+        if more > budget and count_ranges(best) > RANGES_A_MASTER * len(self._arrays.takers):
             wider = self._within(base * (1 + more), best)
             if wider is not None and count_ranges(wider) < count_ranges(best):
                 best, budget = wider, more
@@ -168,9 +168,6 @@ class Search:
     def _start(self) -> Integers:
         few = len(self._arrays.takers) <= FEW_MASTERS and not self.targets.heavy
         return self._arrays.owner.copy() if few else cut_runs(self._arrays)
-
-    def _is_shredded(self, at: Owners) -> bool:
-        return count_ranges(at) > RANGES_A_MASTER * len(self._arrays.takers)
 
     def _keeps(self, at: Sequence[int]) -> bool:
         return not any(self.badness(at))

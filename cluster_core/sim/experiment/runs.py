@@ -351,7 +351,7 @@ class Grid:
         return self.cases * self.seeds
 
     def trial(self, run: int) -> Trial:
-        """The trial of run number *run*.
+        """Return the trial of run number *run*.
 
         >>> grid = Grid(seeds=2, axes={"shards": (3, 5)})
         >>> [(grid.trial(n).shards, grid.trial(n).seed) for n in range(grid.runs)]
