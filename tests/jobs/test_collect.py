@@ -69,7 +69,7 @@ def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_change
         before_ns < poll.asked_ns <= poll.ts_ns < time.time_ns() and len(poll.topology.nodes) == 3 for poll in polls
     )
     assert sum("persistence" in line for line in lines) == 3
-    assert "files finished" in capsys.readouterr().err
+    assert "read them with: slotscope history --polls" in capsys.readouterr().err
 
 
 def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
@@ -116,7 +116,7 @@ def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
         process.kill()
 
     assert process.returncode == 0
-    assert b"files finished" in told
+    assert b"read them with: slotscope history --polls" in told
     assert len(polls_in(tmp_path)) >= 3
 
 
