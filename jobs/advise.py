@@ -36,7 +36,7 @@ def command(request: Request = Request()) -> int | None:
 
     from slotscope.pipelines.keys.inputs import check_request
     from slotscope.reports.delivery import deliver
-    from slotscope.reports.keyspace.savings import savings_document
+    from slotscope.reports.keyspace.parts import savings_document
     from slotscope.reports.records import write_json
     from slotscope.reports.terminal import print_document
 

@@ -19,7 +19,7 @@ def command(request: Request) -> int:
 
     from cluster_core.rebalance.audit import is_kept
     from slotscope.pipelines.rebalance.audit import audit_plan
-    from slotscope.reports.rebalance.audit import audit_document
+    from slotscope.reports.rebalance.execution import audit_document
     from slotscope.reports.records import write_json
     from slotscope.reports.terminal import print_document
 

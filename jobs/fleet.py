@@ -19,7 +19,7 @@ class Request(TableOptions):
 def command(request: Request = Request()) -> None:
     """List the clusters of the tables, worst first: open incidents, failed runs, partial dumps, skew, age; write the fleet page."""
     from slotscope.reports.delivery import deliver
-    from slotscope.reports.fleet.tables import load_fleet
+    from slotscope.reports.fleet.report import load_fleet
 
     report = load_fleet(request.root, time.time_ns() // 1_000_000)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)

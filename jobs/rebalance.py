@@ -28,7 +28,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     from slotscope.pipelines.rebalance.execution import tell
     from slotscope.pipelines.rebalance.live import carry_out_chosen, choose_plan
     from slotscope.reports.delivery import deliver
-    from slotscope.reports.rebalance.audit import audit_document
+    from slotscope.reports.rebalance.execution import audit_document
     from slotscope.reports.rebalance.tables import load_rebalance_report
     from slotscope.reports.records import write_json
     from slotscope.reports.terminal import print_document

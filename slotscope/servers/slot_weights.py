@@ -2,7 +2,7 @@
 
 Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.4 started with
 ``cluster-slot-stats-enabled``), else that of the keys, measured as `slotscope look` measures them, at replicas where there are any.  Only
-what `visits.ASKED`, `slot_counts.SENT` and `measuring.SENT` list is sent.
+what `visits.ASKED`, `survey.SENT` and `measuring.SENT` list is sent.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
 from slotscope.servers.measuring import Job, jobs_of, measure_parts
 from slotscope.servers.node_link import Access, Address
-from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats, used_between
-from slotscope.servers.survey import sampled_of
+from slotscope.servers.survey import SlotCount, count_every_slot, sampled_of, slot_stats, used_between
 from slotscope.servers.visits import Visit, in_turns, topology_of, visited
 
 

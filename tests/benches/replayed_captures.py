@@ -15,8 +15,7 @@ from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
 from schemas.caveats import Caveat
-from slotscope.pipelines.bus.headers import basis_of
-from slotscope.pipelines.bus.notes import (
+from slotscope.pipelines.bus.findings import (
     Notes,
     history_of,
     logged_line,
@@ -24,6 +23,7 @@ from slotscope.pipelines.bus.notes import (
     polled_samples,
     with_metrics,
 )
+from slotscope.pipelines.bus.headers import basis_of
 from tests.builders.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000

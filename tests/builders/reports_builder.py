@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
-from slotscope.reports.keyspace.activity import UseReport
+from slotscope.reports.keyspace.parts import SavingsReport, UseReport
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, SlotLoad
-from slotscope.reports.keyspace.savings import SavingsReport
 from slotscope.reports.records import Row
 
 TAKEN_AT_MS = 1_790_000_000_000

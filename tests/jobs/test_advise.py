@@ -11,7 +11,7 @@ from jobs import advise
 from jobs.key_slots import Request
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.silver import SLOT_LOAD
-from slotscope.reports.keyspace.savings import savings_document
+from slotscope.reports.keyspace.parts import savings_document
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows

@@ -12,7 +12,7 @@ import pytest
 from jobs.key_slots import Request
 from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
-from slotscope.pipelines.keys.fleet_snapshots import Counted, exit_code, requests_of
+from slotscope.pipelines.keys.snapshot import Counted, exit_code, requests_of
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL, TRY_AGAIN, UNEXPECTED, Failure

@@ -7,7 +7,7 @@ import pytest
 from jobs import key_slots
 from jobs.key_slots import Request
 from schemas.gold import KEY_USE
-from slotscope.reports.keyspace.activity import NOT_RECORDED
+from slotscope.reports.keyspace.parts import NOT_RECORDED
 from slotscope.reports.keyspace.report import load_report
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights

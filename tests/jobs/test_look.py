@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobs.main import program
-from slotscope.servers import measuring, slot_counts, visits
+from slotscope.servers import measuring, survey, visits
 from tests.benches.clusters import Cluster, commands_of, memory_of, running_cluster
 from tests.benches.program import slotscope, without_progress
 from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
@@ -88,7 +88,7 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     sent = commands_of(*cluster.nodes)
     asked = (
         *visits.ASKED,
-        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *slot_counts.SENT)),
+        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *survey.SENT)),
     )
     masters = {one["address"]: one for one in found["masters"]}
     truth = sum(map(memory_of, cluster.masters))

@@ -6,34 +6,252 @@ not messages, to `cluster_core.incidents` on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from cluster_core.columns import Column, Kind, columns_of
+from cluster_core.formats.prometheus_answer import MetricSample
+from cluster_core.history.logs import logged_views, with_logs
+from cluster_core.history.open_slots import OpenMark
+from cluster_core.history.samples import metric_rows
+from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_findings, find_story
-from cluster_core.incidents.history import History
+from cluster_core.incidents.gaps import GapSeen
+from cluster_core.incidents.history import History, OffsetSeen, slot_bits
 from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident
-from cluster_core.incidents.rows import (
-    FindingRow,
-    IncidentRow,
-    StepRow,
-    finding_row,
-    incident_row,
-    step_rows,
-)
+from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow, finding_row, incident_row, step_rows
+from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.story import name_all, set_up_text, step_text, summary_of
-from cluster_core.kinds import Source
-from cluster_core.replay.rows import NodeViewRow, ReplayRow
+from cluster_core.kinds import EventKind, Source
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
-from schemas.history import BUS_MESSAGES, NODE_VIEWS
+from schemas.history import (
+    BUS_MESSAGES,
+    EPOCHS,
+    EVENTS,
+    FAILURE_REPORTS,
+    GAPS,
+    LOG_EVENTS,
+    METRIC_SAMPLES,
+    NODE_POLLS,
+    NODE_VIEWS,
+    SLOT_BITMAPS,
+    VOTES,
+)
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table, rows_table
-from slotscope.pipelines.bus.headers import Basis, Headers
-from slotscope.pipelines.bus.notes import collect_notes, history_of
+from slotscope.pipelines.bus.headers import LARGEST, Basis, Headers
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table
 from slotscope.runtime.storage.runs import Run
+from slotscope.sources.bus.polls_and_logs import SAMPLED
+
+# -- rows of the replay ------------------------------------------------------------------------------------------------
+
+ROWS: tuple[tuple[Table, type], ...] = (
+    (NODE_VIEWS, NodeViewRow),
+    (EVENTS, EventRow),
+    (VOTES, VoteRow),
+    (EPOCHS, EpochRow),
+    (FAILURE_REPORTS, FailureReportRow),
+)
+"""Tables that are rows of a replay, and the row."""
+
+
+class Notes(NamedTuple):
+    """All that the core is told of a snapshot; the nodes of *offsets* go by id or by address, those of *lines* may lack an id."""
+
+    rows: list[ReplayRow]
+    lines: list[LoggedLine]
+    samples: dict[tuple[str, Source], list[MetricSample]]
+    speech: list[Speech]
+    slots_of: dict[int, int]
+    gaps: list[GapSeen]
+    offsets: list[OffsetSeen]
+    open_marks: list[OpenMark]
+    scraped: Sequence[NodeViewRow] = ()
+
+
+def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
+    """All rows that the core needs, of polls those since *polls_from_ns*; silver rows are changes and not messages, and are read without Spark."""
+
+    has_node = "observer IS NOT NULL OR address IS NOT NULL"
+    lines = [logged_line(row) for row in run.read(LOG_EVENTS, LINE_COLUMNS, has_node)]
+    are_recent = f"observer IS NOT NULL AND ts_ns >= {polls_from_ns}"
+    polled = run.read(NODE_POLLS, ("observer", "ts_ns", "asked_ns", *SAMPLED), are_recent)
+    rows = [
+        row
+        for table, kind in ROWS
+        for row in _replay_rows(kind, run.read(table, _names(kind), "source <> 'log'" if table is EVENTS else "TRUE"))
+    ]
+    gaps = run.read(GAPS, ("source_id", "target_id", "valid_from_ns", "valid_to_ns"))
+    metrics = run.read(METRIC_SAMPLES, ("line", *MetricSample._fields))
+    bitmaps, with_open = run.read(SLOT_BITMAPS, ("bitmap_id", "slots")), f"{are_recent} AND {HAS_OPEN_SLOTS}"
+    notes = Notes(
+        rows=rows,
+        lines=lines,
+        samples=polled_samples(polled),
+        speech=headers.spans,
+        slots_of={row["bitmap_id"]: slot_bits(row["slots"]) for row in bitmaps},
+        gaps=[GapSeen(*row.values()) for row in gaps],
+        offsets=[
+            *_asked_in_logs(lines),
+            *(
+                OffsetSeen(row["observer"], row["ts_ns"], row["master_offset"])
+                for row in polled
+                if row["master_offset"] is not None
+            ),
+        ],
+        open_marks=list(open_marks(run.read(NODE_POLLS, ("observer", "ts_ns", "text"), with_open))),
+    )  # fmt: skip
+    return with_metrics(notes, metrics)
+
+
+_TEXTS = ("role", "master", "version", "server_run_id")
+
+
+def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
+    """*notes* and rows of bronze/metric_samples; they show beliefs only of nodes without beliefs in packets, polls or logs."""
+    samples = [
+        MetricSample._make(row[name] or "" if name in _TEXTS else row[name] for name in MetricSample._fields)
+        for row in sorted(scraped, key=lambda row: (row["address"], row["ts_ns"]))
+    ]
+    views = [row for row in notes.rows if isinstance(row, NodeViewRow)]
+    ids = {f"{line.ip}:{line.port}": line.observer for line in notes.lines if line.ip and line.port}
+    ids |= {f"{row.ip}:{row.port}": row.node_id for row in views if row.port}
+    observers = {row.observer for row in views}
+    rows = [row for row in metric_rows(samples, ids) if row.observer not in observers]
+    sampled: dict[tuple[str, Source], list[MetricSample]] = {}
+    for sample in samples:
+        sampled.setdefault((ids.get(sample.address, sample.address), Source.METRICS), []).append(sample)
+    return notes._replace(scraped=rows, samples=notes.samples | sampled)
+
+
+LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")
+"""What is read of a line of a log."""
+
+
+def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
+    """CLUSTER INFO and INFO of each observer, in order of time, as far as they were asked for."""
+    by_node: dict[tuple[str, Source], list[MetricSample]] = {}
+    for row in polls:
+        asked_ns = row["ts_ns"] if row["asked_ns"] is None else min(row["asked_ns"], row["ts_ns"])
+        values = {name: row[name] for name in SAMPLED}
+        values["server_run_id"] = values["server_run_id"] or ""
+        sample = MetricSample(asked_ns, row["ts_ns"], row["observer"], **values)
+        by_node.setdefault((row["observer"], Source.POLL), []).append(sample)
+    return {key: sorted(samples, key=lambda polled: polled.ts_ns) for key, samples in by_node.items()}
+
+
+OPEN_SLOT = "->-|-<-"
+"""A regular expression for answers to CLUSTER NODES with an open slot."""
+HAS_OPEN_SLOTS = f"regexp_like(text, '{OPEN_SLOT}')"
+
+
+def open_marks(polls: Iterable[Mapping[str, Any]]) -> Iterator[OpenMark]:
+    """The open slots that answers of masters to CLUSTER NODES show; each node shows its own alone."""
+    for row in polls:
+        me = read_nodes(row["text"].encode("utf-8", "surrogatepass")).by_id.get(row["observer"])
+        if me is None or NodeFlags.MASTER not in me.flags:
+            continue
+        for slot, other in me.migrating.items():
+            yield OpenMark(me.id, row["ts_ns"], slot, me.id, other)
+        for slot, other in me.importing.items():
+            yield OpenMark(me.id, row["ts_ns"], slot, other, me.id)
+
+
+def _names(row: type) -> list[str]:
+    return [column.name for column in columns_of(row)]
+
+
+def _replay_rows(row: type, values: list[dict[str, Any]]) -> Iterator[ReplayRow]:
+    readers = [(column.name, _reader(column)) for column in columns_of(row)]
+    return (row(*(read(value[name]) for name, read in readers)) for value in values)
+
+
+def _reader(column: Column) -> Callable[[Any], Any]:
+    """How a column comes back: as the enum or the truth value that it was; a message that is not there as -1."""
+    if column.kind is Kind.MESSAGE:
+        return lambda value: -1 if value is None else value
+    if column.kind is Kind.UNSIGNED:
+        return _signed
+    return (lambda value: value) if column.type in (str, int) else column.type
+
+
+def _signed(value: Any) -> int:
+    """A number of unsigned 64 bits, 0 where there is none."""
+    return min(int(value or 0), LARGEST)
+
+
+def logged_line(row: Mapping[str, Any]) -> LoggedLine:
+    """A row of bronze/log_events as the core has it."""
+    ip, _, port = (row["address"] or "").rpartition(":")
+    number = int(port) if port.isdigit() else 0
+    return LoggedLine(
+        row["observer"] or "",
+        ip,
+        number,
+        row["ts_ns"],
+        EventKind(row["kind"]),
+        row["subject"] or "",
+        _signed(row["epoch"]),
+        row["text"] or "",
+        row["peer"] or "",
+        row["detail"] or "",
+        row["pid"] or 0,
+        row["role"] or "",
+    )
+
+
+def _asked_in_logs(lines: Iterable[LoggedLine]) -> Iterator[OffsetSeen]:
+    """A master that was deposed asks for the byte behind its own stream."""
+    for line in lines:
+        if line.kind == EventKind.RESYNC_ASKED and line.observer and line.detail.isdigit():
+            yield OffsetSeen(line.observer, line.ts_ns, int(line.detail) - 1, is_last=True)
+
+
+def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
+    """The index that the core asks, and the views that logs and metrics add to those of the replay."""
+    views = [*(row for row in notes.rows if isinstance(row, NodeViewRow)), *notes.scraped]
+    times = [] if views else [line.ts_ns for line in notes.lines]
+    ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
+    lines = Lines(_with_ids(notes.lines, ids), {node: address for address, node in ids.items()})
+    added = [*notes.scraped, *logged_views(views, lines)]
+    history = History(
+        [*with_logs(notes.rows, lines), *added],
+        notes.speech,
+        notes.slots_of,
+        node_timeout_ms=basis.node_timeout_ms,
+        knows_timeout=basis.knows_timeout,
+        first_ns=min([basis.first_ns or LARGEST, *times]),
+        last_ns=max([basis.last_ns, *times]),
+        offsets=[seen._replace(node=ids.get(seen.node, seen.node)) for seen in notes.offsets],
+        gaps=notes.gaps,
+        lines=lines,
+        samples=notes.samples,
+        open_marks=notes.open_marks,
+    )
+    return history, added
+
+
+def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[LoggedLine]:
+    """The lines whose node is known; a log that does not name its node has the one that is known at its address."""
+    by_port: dict[int, set[str]] = {}
+    for address, node in ids.items():
+        by_port.setdefault(int(address.rpartition(":")[2]), set()).add(node)
+    for line in lines:
+        same_port = by_port.get(line.port, set())
+        node = (
+            line.observer
+            or ids.get(f"{line.ip}:{line.port}")
+            or ("" if line.ip or len(same_port) != 1 else min(same_port))
+        )
+        if node:
+            yield line._replace(observer=node)
 
 
 class Gold(NamedTuple):

@@ -34,9 +34,8 @@ from schemas.history import (
 from schemas.incidents import FINDINGS, INCIDENTS
 from schemas.runs import CLUSTERS, RUNS
 from schemas.table import Table
-from slotscope.pipelines.bus.findings import polls_since, recent_since
+from slotscope.pipelines.bus.findings import HAS_OPEN_SLOTS, ROWS, polls_since, recent_since
 from slotscope.pipelines.bus.history import HistoryReplay
-from slotscope.pipelines.bus.notes import HAS_OPEN_SLOTS, ROWS
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import CAPTURE_PART, Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError

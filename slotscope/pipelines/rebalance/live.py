@@ -16,8 +16,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
 from slotscope.pipelines.rebalance.audit import Measuring, audit_cluster
 from slotscope.pipelines.rebalance.execution import Executed, check_numbers, execute, tell
-from slotscope.pipelines.rebalance.input_caveats import memory_limit_caveats
-from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
+from slotscope.pipelines.rebalance.inputs import Inputs, memory_limit_caveats, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
 from slotscope.plans.stored_plans import LIVE, read_unchanged_plan
 from slotscope.runtime.errors import InputError

@@ -1,15 +1,192 @@
-"""The history of a cluster as one HTML file: findings, timelines, stories."""
+"""The history of a cluster as one HTML file: findings, stories, and a time axis with one lane a node.
+
+Places are in percent of the whole time for a browser without scripts; ``data-from`` and ``data-to`` are µs since the start,
+from which `timeline.js` draws any part of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from cluster_core.incidents.story import seconds
 from slotscope.reports.document import Document, HandDrawn, count_by_severity
-from slotscope.reports.history.lanes import Room, draw_lanes, incident_bar, mark_kind, step_id
-from slotscope.reports.history.report import HistoryReport
+from slotscope.reports.history.report import HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
 from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment, print_incidents
 from slotscope.reports.page import render_page
+from slotscope.runtime import text
+
+Names = Mapping[str, str]
+
+SPAN_PERCENT_MIN = 0.15
+"""What lasts shorter still shows."""
+MARK_KINDS = {
+    "election": ("election", "vote", "won", "took", "manual", "paused", "adopted", "demoted"),
+    "doubt": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
+    "process": ("last-sign", "process", "back", "trusted", "new-id"),
+}
+"""Colours of the marks by how the kind of a step begins; whatever else is a change."""
+
+
+class Room(NamedTuple):
+    """How much of each list a page shows."""
+
+    findings: int = 300
+    incidents: int = 1000
+    story_steps: int = 400
+    lanes: int = 300
+    lane_spans: int = 200
+    lane_marks: int = 100
+
+    def half(self) -> Room:
+        """Half of everything."""
+        return Room(*(max(count // 2, 1) for count in self))
+
+
+class Timed(Protocol):
+    """What has a first and a last time, in ns."""
+
+    @property
+    def first_ns(self) -> int:
+        """When it begins."""
+
+    @property
+    def last_ns(self) -> int:
+        """When it ends."""
+
+
+class Bar(NamedTuple):
+    """A part of a lane: its place in percent, in µs since the start, what it is, and its words."""
+
+    x: str
+    width: str
+    from_us: int
+    to_us: int
+    kind: str
+    words: str
+
+
+class Mark(NamedTuple):
+    """A step of a story on the lane of a node that took part: the step's own id, and its words."""
+
+    bar: Bar
+    step_id: str
+
+
+class Drawn(NamedTuple):
+    """A lane, ready to be drawn: *now* is what the node is at the end, in words, *part* whether a story tells of it."""
+
+    lane: Lane
+    now: str
+    health: str
+    roles: Sequence[Bar]
+    healths: Sequence[Bar]
+    marks: Sequence[Mark]
+    words: str
+    part: bool
+
+
+def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
+    """The lanes of *report*: nodes that took part in an incident come first, before the others whom an incident put out of service for longest, and who took over."""
+    marks: dict[str, list[Mark]] = {}
+    incidents = report.incidents[: room.incidents]
+    gravest = sorted(incidents, key=lambda incident: -(incident.figures.get("outage_ms") or 0))
+    order = {
+        node: at
+        for at, node in enumerate(
+            dict.fromkeys(n for incident in gravest for n in (incident.subject, incident.winner) if n)
+        )
+    }
+    for incident in incidents:
+        for place, step in enumerate(incident.steps[: room.story_steps], 1):
+            for node, bar in _step_bars(report, step):
+                order.setdefault(node, len(order))
+                marks.setdefault(node, []).append(Mark(bar, step_id(incident, place)))
+    lanes = sorted(report.lanes, key=lambda lane: order.get(lane.node.node_id, len(order)))[: room.lanes]
+    return [_drawn(lane, report, names, room, marks, lane.node.node_id in order) for lane in lanes]
+
+
+def _step_bars(report: HistoryReport, step: StepLine) -> Iterator[tuple[str, Bar]]:
+    """Where a step lies on the lanes of its nodes."""
+    label = text.printable(step.text, 120)
+    for node in step.nodes:
+        yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), label)
+
+
+def incident_bar(incident: IncidentLine, report: HistoryReport) -> Bar:
+    """An incident on the axis."""
+    ended_ns = report.last_ns if incident.ended_ns is None else incident.ended_ns
+    return bar_of(
+        report,
+        incident.started_ns,
+        ended_ns,
+        incident.kind,
+        text.printable(f"{incident.number} {incident.kind}: {incident.summary}", 200),
+    )
+
+
+def step_id(incident: IncidentLine, place: int) -> str:
+    """What a step is called in the page."""
+    return f"step-{incident.number}-{place}"
+
+
+def mark_kind(step: StepLine) -> str:
+    """The colour of a step's mark: a key of `MARK_KINDS`, or ``change``."""
+    return next((name for name, begins in MARK_KINDS.items() if step.kind.startswith(begins)), "change")
+
+
+def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, label: str) -> Bar:
+    """The part of *whole* from *from_ns* to *to_ns*."""
+    length = max(whole.last_ns - whole.first_ns, 1)
+    start = min(max(from_ns - whole.first_ns, 0), length)
+    end = min(max(to_ns - whole.first_ns, start), length)
+    width = max(100 * (end - start) / length, SPAN_PERCENT_MIN)
+    place = (f"{min(100 * start / length, 100 - width):.3f}", f"{width:.3f}")
+    return Bar(*place, start // 1000, end // 1000, kind, label)
+
+
+def _drawn(
+    lane: Lane, report: HistoryReport, names: Names, room: Room, marks: Mapping[str, list[Mark]], part: bool
+) -> Drawn:
+    now = role_words(lane.roles[-1], names) if lane.roles else "not heard"
+    health = lane.healths[-1].health if lane.healths else "fine"
+    failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
+    label = (
+        f"{lane.node.name}: {len(lane.roles)} roles and epochs, at the end"
+        f" {now}, {health}; held for failed for"
+        f" {figure_text('failed_ms', failed_ms)}"
+    )
+    return Drawn(
+        lane,
+        now,
+        health,
+        [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
+        [
+            bar_of(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
+            for span in lane.healths[: room.lane_spans]
+            if span.health != "fine"
+        ],
+        marks.get(lane.node.node_id, [])[: room.lane_marks],
+        text.printable(label, 300),
+        part,
+    )
+
+
+def role_words(span: RoleSpan, names: Names) -> str:
+    """What a node was, as far as it is known."""
+    epoch = "epoch unknown" if span.epoch is None else f"epoch {span.epoch}"
+    if span.role == "replica":
+        return f"replica of {names.get(span.master_id, span.master_id[:8] or 'nobody')}, {epoch}"
+    slots = "slots unknown" if span.slot_count is None else text.plural(span.slot_count, "slot")
+    return f"{span.role}, {epoch}, {slots}"
+
+
+def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
+    has_slots = span.role == "master" and span.slot_count != 0
+    kind = "replica" if span.role == "replica" else "master" if has_slots else "empty"
+    return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
+
 
 PAGE_BYTES_MAX = 2_000_000
 """A page of more is slow to open: it shows less of everything, and says how much."""

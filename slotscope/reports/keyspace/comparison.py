@@ -20,8 +20,7 @@ from slotscope.reports.document import (
     Tile,
     how_to_read,
 )
-from slotscope.reports.keyspace.figures import totals
-from slotscope.reports.keyspace.report import KeyspaceReport, telling_prefixes
+from slotscope.reports.keyspace.report import KeyspaceReport, telling_prefixes, totals
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 

@@ -28,10 +28,12 @@ from slotscope.reports.document import (
     share_columns,
 )
 from slotscope.reports.index import SNAPSHOT
-from slotscope.reports.keyspace.activity import log_sections, use_sections
-from slotscope.reports.keyspace.figures import (
+from slotscope.reports.keyspace.parts import log_sections, savings_sections, use_sections
+from slotscope.reports.keyspace.report import (
     Cause,
+    KeyspaceReport,
     Weight,
+    folded_prefixes,
     heavy_slots,
     max_over_mean,
     names_by_id,
@@ -41,8 +43,6 @@ from slotscope.reports.keyspace.figures import (
     verdict,
     weighed_by,
 )
-from slotscope.reports.keyspace.report import KeyspaceReport, folded_prefixes
-from slotscope.reports.keyspace.savings import savings_sections
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name, shell_word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotscope.reports.keyspace.figures import short_names
+from slotscope.reports.keyspace.report import short_names
 from slotscope.reports.records import Row
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from cluster_core.formats.capture.pcap import CaptureReader, Packet
 from cluster_core.formats.landing import Kind
-from slotscope.recording.bus import BusRecorder, CaptureOptions
-from slotscope.recording.gap_book import GapBook
+from slotscope.recording.bus import BusRecorder, CaptureOptions, command_of
+from slotscope.recording.point import GapBook
 from slotscope.recording.series import Rotation, Series
-from slotscope.recording.tcpdump import command_of
 from tests.benches.servers import free_port, wait_for
 
 MARK = b"slotscope-%06d"

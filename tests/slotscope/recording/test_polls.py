@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster_core.formats.landing import Kind, Reason, latest
-from slotscope.recording.gap_book import GapBook
-from slotscope.recording.polls import PollRecorder, is_of_this_host
+from slotscope.recording.point import GapBook
+from slotscope.recording.recorder import PollRecorder, is_of_this_host
 from slotscope.recording.series import RETRY_NS, Rotation, Series
 from slotscope.servers.cluster import Answer, Collection, Refused, Schedule
 from slotscope.servers.node_link import Access, Address

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.document import to_document
-from slotscope.reports.keyspace.figures import (
+from slotscope.reports.keyspace.report import (
     Cause,
     Weight,
     heavy_slots,

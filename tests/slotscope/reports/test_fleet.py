@@ -18,8 +18,7 @@ from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.delivery import deliver, document_of
-from slotscope.reports.fleet.report import FleetReport, sparkline, troubles
-from slotscope.reports.fleet.tables import load_fleet
+from slotscope.reports.fleet.report import FleetReport, load_fleet, sparkline, troubles
 from slotscope.reports.terminal import print_document
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.runs import Run, begin_together

@@ -13,8 +13,7 @@ from cluster_core.instants import write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
-from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history
-from slotscope.reports.history.lanes import Room, draw_lanes
+from slotscope.reports.history.html import PAGE_BYTES_MAX, Room, draw_lanes, render_history
 from slotscope.reports.history.report import HistoryNode, gravest_of, role_spans
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view

@@ -11,7 +11,7 @@ import pytest
 from slotscope.reports.delivery import deliver
 from slotscope.reports.index import read_cards, render_index
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.keyspace.figures import verdict
+from slotscope.reports.keyspace.report import verdict
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import changed, rebalance_report
 from tests.builders.reports_builder import keyspace_report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from slotscope.reports.keyspace.activity import LogLoad
+from slotscope.reports.keyspace.parts import LogLoad
 from slotscope.reports.records import Row
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from slotscope.reports.delivery import document_of
-from slotscope.reports.keyspace.figures import totals
-from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.keyspace.report import KeyspaceReport, totals
 from slotscope.reports.terminal import print_document
 from slotscope.runtime import text
 from tests.builders.reports_builder import changed, empty_report, keyspace_report

@@ -14,7 +14,7 @@ from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
 from slotscope.servers.node_link import Address
-from slotscope.servers.slot_counts import SlotCount, count_every_slot, count_slots
+from slotscope.servers.survey import SlotCount, count_every_slot, count_slots
 from slotscope.servers.visits import Visit
 
 FIRST, LAST = 100, 5460
