@@ -260,7 +260,7 @@ class ClusterNode:
             peer.flags |= EXTENSIONS_SUPPORTED
         if peer is not None and self.view.profile.meet_binds_link and link.node is None:
             effects += handshake.bind_link(self.view, event.link, link, peer)
-            if isinstance(event.message.body, Gossip):  # the link has a node now, so it is trusted
+            if isinstance(event.message.body, Gossip):  # the link now has a trusted node
                 effects += hear_gossip(self.view, peer, event.message.body.entries, now_ms)
         return effects
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
 PAUSED: Final = int(MessageFlag.PAUSED)
-said_by: Final = attrgetter(
+claims_of: Final = attrgetter(
     "config_epoch", "replicaof", "flags", "mflags", "cport", "port", "pport", "myip", "ver", "myslots"
 )
 """Header fields that the machine evaluates; the rest are times, offsets and the current epoch, which may lag."""
@@ -47,10 +47,10 @@ class Quiet:
     extensions: tuple[Extension, ...]
     ip: str
 
-    def is_said_again(self, header: Header, body: Gossip, ip: str) -> bool:
+    def is_repeated(self, header: Header, body: Gossip, ip: str) -> bool:
         """Return whether a message from *ip* repeats it, apart from gossip and times."""
         return (
-            (header is self.header or header is self.before or said_by(header) == self.said)
+            (header is self.header or header is self.before or claims_of(header) == self.said)
             and self.ip == ip
             and (body.extensions is self.extensions or body.extensions == self.extensions)
         )
@@ -96,7 +96,7 @@ class Prefilter:
             return None
         kind, peer = header.type, nodes[header.sender]
         if (
-            not quiet.is_said_again(header, body, event.peer_ip)
+            not quiet.is_repeated(header, body, event.peer_ip)
             or header.current_epoch > view.current_epoch
             or peer.flags & UNSETTLED
             or kind > PONG
@@ -169,7 +169,7 @@ class Prefilter:
             if self._version != view.version:
                 self._begin()
             place = self._places[header.sender]
-            self._quiet[place] = Quiet(said_by(header), header, header, body.extensions, event.peer_ip)
+            self._quiet[place] = Quiet(claims_of(header), header, header, body.extensions, event.peer_ip)
 
     def _begin(self) -> None:
         """Reset after a change of the view."""

@@ -211,7 +211,7 @@ def _spells(lines: Lines, begin_ns: int) -> Iterator[tuple[str, str, str, int, i
         yield observer, subject, "noflags", begin_ns, subjects[0][0]
         following = [*(flags for _, flags in subjects[1:]), ""]
         for (from_ns, flags), to_ns, after in zip(subjects, [*ends, None], following, strict=True):
-            is_marked_again = flags == after == "fail?"  # it was healthy at some time between
+            is_marked_again = flags == after == "fail?"  # healthy in between
             if flags == "fail?":  # no log shows the end of PFAIL: use a line of the subject
                 spoke = lines.of_node.get(subject, [])
                 back = next((line.ts_ns for line in spoke if line.ts_ns > from_ns), None)

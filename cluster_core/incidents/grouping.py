@@ -62,11 +62,11 @@ def runs(
 
 def grouped(steps: Iterable[Step]) -> list[Step]:
     """Merge similar steps; *steps* and groups are in time order."""
-    once = _told_together(steps, _by_teller, 1)
-    return _told_together(once, _by_nodes, MANY)
+    once = _merged_by(steps, _by_actor, 1)
+    return _merged_by(once, _by_nodes, MANY)
 
 
-def _told_together(steps: Iterable[Step], key_of: Callable[[Step], Key | None], least: int) -> list[Step]:
+def _merged_by(steps: Iterable[Step], key_of: Callable[[Step], Key | None], least: int) -> list[Step]:
     """Merge steps with the same key by at least *least* nodes; steps without key stay."""
     groups: dict[Key, list[Step]] = {}
     for place, step in enumerate(steps):
@@ -77,7 +77,7 @@ def _told_together(steps: Iterable[Step], key_of: Callable[[Step], Key | None], 
     return merged
 
 
-def _by_teller(step: Step) -> Key | None:
+def _by_actor(step: Step) -> Key | None:
     return (step.kind, step.actor, step.subject, step.detail) if step.kind in REPEATED else None
 
 

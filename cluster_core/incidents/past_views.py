@@ -103,7 +103,7 @@ def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
 
     *addresses* are by observer. Raises NoSuchView with the available ones.
     """
-    wanted = wanted.removeprefix(":")  # as the list of incidents names nodes of one host
+    wanted = wanted.removeprefix(":")  # short form of nodes on one host
     if wanted in addresses:
         return wanted
     if ":" in wanted:

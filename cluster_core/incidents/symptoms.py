@@ -56,7 +56,7 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """Replies of one node; *lost* is why there are none. *topology* is None without cluster mode."""
+    """Replies of one node; *lost* is the reason for missing ones. *topology* is None without cluster mode."""
 
     address: str
     topology: Topology | None = None

@@ -83,7 +83,7 @@ class CodeCache:
             return  # no room: this process has its code all the same
 
     def flush(self) -> None:
-        """Forget nothing: sources that change get another folder."""
+        """Keep all entries: changed sources have another folder."""
 
     def _file(self, signature: Any, codegen: Any) -> tuple[Any, Any]:
         """Return numba's key of the code (signature, CPU, bytecode, closure), and its file."""
@@ -183,7 +183,7 @@ def _cache_folder() -> str:
     if folder:
         return f"{folder}/slotscope"
     users = str(_FOLDERS.AppDirs("slotscope", appauthor=False).user_cache_dir)
-    # The XDG specification: a variable that is empty, or no absolute path, counts as not set.
+    # XDG: an empty variable, or one without an absolute path, is not set.
     paths = _FOLDERS.os.path
     return users if paths.isabs(users) else str(paths.expanduser("~/.cache/slotscope"))
 

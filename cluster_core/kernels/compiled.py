@@ -51,7 +51,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def borrowing(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a step of a walk that makes no array and keeps none: nothing counts references, and no index is checked."""
+    """Compile a step of a walk that only borrows arrays, without reference counts and index checks."""
     return njit(boundscheck=False, _nrt=False, **options)
 
 

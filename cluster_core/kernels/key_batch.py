@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FILLED_TYPES = np.array(
     [name in ("list", "set", "zset", "hash") for name in KEY_TYPES] + [False] * (256 - len(KEY_TYPES))
 )
-"""Types that no server keeps without elements, by code (`rdbLoadObject`: ``RDB_LOAD_ERR_EMPTY_KEY``)."""
+"""Types that servers drop without elements, by code (`rdbLoadObject`: ``RDB_LOAD_ERR_EMPTY_KEY``)."""
 
 NONE = -1
 """Missing value in `expire_at_ms`, `idle_s`, `freq`, `elements` and `serialized_bytes`."""

@@ -51,7 +51,7 @@ _LAST_BYTES = np.array([(1 << 64) - (1 << (64 - 8 * count)) for count in range(9
 """Entry n keeps the last n bytes of a word."""
 _SHORT = np.uint64(12)
 _BEFORE = 16
-"""Bytes before the end of a tag that the step for short tags reads."""
+"""Bytes before the end of a tag read by the step for short tags."""
 _ROW11, _ROW10, _ROW9, _ROW8 = (np.uint64(256 * row) for row in range(11, 7, -1))
 _ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row in range(7, 0, -1))
 
@@ -59,8 +59,7 @@ _ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row 
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
 # Numba counts references to an array around every call that takes one, which costs more than hashing a
-# key.  So the functions below pass the address of the bytes instead; the array itself stays alive in
-# the caller of `slot_of`.
+# key.  So the functions below take the address of the bytes; the caller of `slot_of` keeps the array alive.
 
 
 @intrinsic

@@ -25,7 +25,7 @@ OPTIONS: dict[str, bool | int | str] = {
     "solver": "simplex",
     "presolve": "off",
 }
-"""A program that is solved again and again, warm, gains nothing from presolve."""
+"""Presolve is off: programs are solved again from the last solution."""
 WHOLE_OPTIONS: dict[str, bool | int | float | str] = {
     "presolve": "on",
     "mip_max_stall_nodes": 40,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WINDOW_BYTES = 1 << 20
-"""It fits a core's second-level cache."""
+"""Size of a window, within a core's second-level cache."""
 _ROOM_BYTES_MIN = 4096
 
 # Positions in the state array of every walk.
@@ -31,7 +31,7 @@ class Window:
 
     @property
     def fed(self) -> int:
-        """Offset of the byte after the last that was fed."""
+        """Return the offset after the last fed byte."""
         return int(self._state[BASE] + self._state[STOP])
 
     def room(self) -> memoryview:

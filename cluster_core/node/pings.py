@@ -262,7 +262,7 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
         has_name = settings.hostname and profile.host_names
         return _sized((text_extension(HOSTNAME, settings.hostname),) if has_name else ())
     reads = receiver is not None and receiver.flags & EXTENSIONS_SUPPORTED
-    if not reads and not is_told_anyway(profile.extension_readers, kind):
+    if not reads and not reaches_unknown(profile.extension_readers, kind):
         return (), 0
     if not view.blacklist and state.extensions_of == view.myself.shard_id:
         return state.extensions
@@ -279,7 +279,7 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
     return state.extensions
 
 
-def is_told_anyway(readers: ExtensionReaders, kind: int) -> bool:
+def reaches_unknown(readers: ExtensionReaders, kind: int) -> bool:
     """Return whether a message of *kind* has extensions for an unknown receiver (R16)."""
     return readers is ExtensionReaders.EVERYBODY or (readers is ExtensionReaders.KNOWN_AND_ASKERS and kind == PONG)
 

@@ -71,7 +71,7 @@ def note_fault(st: Any, code: int, at: int, a: int, b: int) -> int:
 
 @borrowing()
 def ask(st: Any, pos: int, want: int) -> int:
-    """Ask for *want* bytes from *pos* on."""
+    """Request *want* bytes from *pos* on."""
     st[state.POS] = pos
     st[state.WANT] = want
     return state.NEED
@@ -173,7 +173,7 @@ expand = compiled(
 
 @borrowing()
 def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
-    """Expand the first *want* bytes (<= 16) of ``data[at:stop]`` to *out*; False if they are not there."""
+    """Expand the first *want* bytes (<= 16) of ``data[at:stop]`` to *out*; False if they are missing."""
     put = np.int64(0)
     while put < want:
         if at >= stop:
@@ -209,7 +209,7 @@ def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
 
 @borrowing()
 def begin_compressed(st: Any, prefix_at: int, at: int, body: int, raw: int) -> None:
-    """Note a compressed string, prefix at *prefix_at*, that does not end in this window."""
+    """Record a compressed string, prefix at *prefix_at*, that ends beyond the window."""
     st[state.LZF_LEFT] = body
     st[state.LZF_MADE] = 0
     st[state.LZF_RAW] = raw

@@ -82,7 +82,7 @@ def release_of(name: str) -> Release:
 MODULE_2 = 7
 """RDB type of a module's value."""
 _PAYLOAD_VERSION = 9
-"""RDB version that the payload of RESTORE names: the oldest with all of its types."""
+"""RDB version in the payload of RESTORE: the oldest with all of its types."""
 _NOT_READ = (1 << 64) - 1
 """Entries read by a group, if the server does not know the count (``SCG_INVALID_ENTRIES_READ``)."""
 _DAMAGE = (LookupError, ValueError, OverflowError)
@@ -302,7 +302,7 @@ class ValueWriter:
 
     @property
     def not_text(self) -> int:
-        """Strings that are no text and were written as Base64."""
+        """Return the number of strings written as Base64."""
         return int(self._state[at.NOT_TEXT])
 
     def pieces(self, data: NDArray[np.uint8], batch: KeyBatch, rows: NDArray[np.int64]) -> Iterator[memoryview]:
@@ -457,7 +457,7 @@ def payload_commands(payload: bytes) -> Iterator[memoryview]:
     """Yield the commands that create `PAYLOAD_KEY` from a DUMP payload; DecodeError, EncodeError."""
     writer = RdbWriter(target_of_dump(payload), checksum=False)
     dump = writer.head() + writer.database(0) + writer.dumped(PAYLOAD_KEY, payload, -1) + writer.end()
-    data = np.frombuffer(bytearray(dump), np.uint8)  # writable, as compiled code has been made for
+    data = np.frombuffer(bytearray(dump), np.uint8)  # compiled code needs a writable array
     skimmer = RdbSkimmer("payload", check_crc=False)
     while not skimmer.done:
         skimmer.feed(lambda at, count: data[at : at + count].data)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 DIALECT_REDIS = "REDIS"
 DIALECT_VALKEY = "VALKEY"
 VERSIONS = {DIALECT_REDIS: (1, 15), DIALECT_VALKEY: (80, 80)}
-"""The first and the last RDB version of each dialect that is read."""
+"""First and last supported RDB version of each dialect."""
 
 KEY_TYPES: tuple[str, ...] = ("string", "list", "set", "zset", "hash", "stream", "module", "array")
 """Replies of TYPE; a type's code is its index."""
@@ -30,11 +30,11 @@ ENCODINGS: tuple[str, ...] = (
 
 # Layouts of values.
 (
-    L_UNREAD,  # none that is read: no file of a released server should hold it
+    L_UNREAD,  # unsupported: no released server writes it
     L_STRING,
-    L_ELEMENTS,  # a count, then elements made of strings
-    L_PACKED,  # one string that is a listpack, ziplist, intset or zipmap
-    L_QUICKLIST,  # a count, then nodes that are packed values
+    L_ELEMENTS,  # a count, then elements of strings
+    L_PACKED,  # one string: a listpack, ziplist, intset or zipmap
+    L_QUICKLIST,  # a count, then packed values as nodes
     L_STREAM,
     L_MODULE,
     L_ARRAY,
@@ -171,7 +171,7 @@ OP_EXPIRE_S = 253
 OP_SELECTDB = 254
 OP_EOF = 255
 OPCODE_MIN = 128
-"""A byte from here on that means nothing is called an opcode, below it a value type."""
+"""First byte reported as an unknown opcode, not as an unknown value type."""
 
 # Kinds of records by their first byte.
 (

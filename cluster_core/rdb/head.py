@@ -98,7 +98,7 @@ def _checked_version(version: int, low: int, high: int, source: str) -> int:
 
 
 class SplitError(DecodeError):
-    """A range of a file that cannot be read apart from the rest: read the whole file."""
+    """A range of a file is not readable on its own: read the whole file."""
 
 
 class DeclaredCounts(NamedTuple):

@@ -13,7 +13,7 @@ HEAD_BYTES = (6, 10, 8, 1)
 """Bytes before the first entry, by form."""
 
 UNKNOWN = -1
-"""A count: walk the entries.  A size: the entry has no defined form."""
+"""As a count: walk the entries. As a size: the entry is invalid."""
 
 
 def little_endian(data: bytes, at: int, count: int) -> int:

@@ -55,7 +55,7 @@ _ZIPLIST_HEAD, _LISTPACK_HEAD = 11, 7
 _CHUNK_MIN = 32
 _INTEGER_DIGITS_MAX = 20
 COMPRESSED: Final = -1
-"""Form of a string that is not expanded: it is longer than any number."""
+"""Form of an unexpanded string, longer than any number."""
 
 _PLAIN = compiled(
     structures, "listpack_integer_bytes", "listpack_string_bytes", "ziplist_entry_payload", "intset_width",
@@ -426,12 +426,12 @@ def measure_values(
 
 
 SCRATCH_BYTES_MAX = 256 << 20
-"""A packed value that expands to more is not measured."""
+"""Maximum expanded bytes of a measured packed value."""
 _SCRATCH_BYTES = 1 << 16
 
 
 class Measured(NamedTuple):
-    """Of each key: *memory* int64[keys, conditions], its *shapes* int64[keys, `SHAPES`]."""
+    """Per key: *memory* int64[keys, conditions], its *shapes* int64[keys, `SHAPES`]."""
 
     memory: NDArray[np.int64]
     shapes: NDArray[np.int64]

@@ -82,7 +82,7 @@ class RdbSkimmer:
         self._needs_magic = self._start == 0
         self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._tables: Tables | None = None
-        self._batch: Batch | None = None  # made when it is needed
+        self._batch: Batch | None = None  # created on demand
         self._name: NDArray[np.uint8] = np.empty(0, np.uint8)
         if head is not None:
             self._apply_head(head)
@@ -98,7 +98,7 @@ class RdbSkimmer:
 
     @property
     def aux(self) -> dict[str, str]:
-        """All aux fields but slot info; bytes that are not UTF-8 stand as ``\\xhh``."""
+        """All aux fields but slot info; other than UTF-8 bytes are ``\\xhh``."""
         return self._facts.aux
 
     @property
@@ -118,7 +118,7 @@ class RdbSkimmer:
 
     @property
     def fed(self) -> int:
-        """Offset in the file of the next byte that is wanted."""
+        """Return the file offset of the next wanted byte."""
         return self._window.fed
 
     @property

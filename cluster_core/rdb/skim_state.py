@@ -167,7 +167,7 @@ _KINDS: dict[str, Any] = {
     "freq": np.int16,
 }
 ROW_COLUMNS = Batch._fields[:-2]
-"""The columns that have a value a row."""
+"""Columns with one value per row."""
 
 
 def new_batch(rows: int, key_bytes: int) -> Batch:

@@ -106,7 +106,7 @@ _FIELDS = _each(0, action=MODULE_FIELDS)
 _CODE = [_step(STRING), _step(ADD, place=state.FUNCTIONS)]
 _rows: _Rows = []
 STREAMS = np.array([0, *(_lay(_rows, _stream(generation), END_OF_VALUE) for generation in range(1, 6))], np.int64)
-"""The first step behind the nodes of a stream, by generation."""
+"""First step after the nodes of a stream, by generation."""
 MODULE = _lay(_rows, [_step(LENGTHS, 1), _FIELDS], END_OF_VALUE)
 ARRAY = _lay(_rows, [_flag(1, _step(LENGTHS, 1)), _each(state.LEFT, _step(ARRAY_ELEMENT))], END_OF_VALUE)
 MODULE_AUX = _lay(_rows, [_FIELDS], END_OF_RECORD)
@@ -132,7 +132,7 @@ def begin_steps(st: Any, row: int) -> int:
 
 @borrowing()
 def take_steps(data: Any, st: Any, m: Any) -> int:
-    """Run steps up to the end of their sequence, or until the window ends."""
+    """Run steps until their sequence or the window ends."""
     while True:
         row = st[state.STEP]
         if row < 0:

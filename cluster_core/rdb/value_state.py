@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 JSON, RESP, SIZES = range(3)
-"""Formats: a line of JSON a key; commands that make the key; nothing, and compressed strings stay so."""
+"""Formats: a line of JSON per key; commands that create the key; none, without expanding strings."""
 
 IN_DATA, IN_SCRATCH, INTEGER, DOUBLE = range(4)
 """Forms of a word: bytes in the data or the scratch, or a number in the place itself (for a double, its bits)."""
@@ -23,7 +23,7 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_ARRAY, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, 
     OUT,  # bytes written
     WANT,  # room that the next piece needs
     BEGUN,  # output position of the current key; -1 if already flushed
-    DB,  # that the commands so far have selected, -1: none
+    DB,  # selected by the commands so far, -1: none
     KIND,  # value type of the current key
     TYPE,  # its index in `KEY_TYPES`
     KEY_AT,  # start of its name in the batch
@@ -57,7 +57,7 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_ARRAY, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, 
     CHUNK,  # remaining elements of the current command
     IS_ROOMY,  # whether a command may hold several elements
     FIELDS_STAY,  # whether the target server lacks field expiry
-    NOT_TEXT,  # strings that were written as Base64
+    NOT_TEXT,  # strings written as Base64
     BEGUN_NOT_TEXT,  # of these, the ones before the current key
 ) = range(43)
 STATE_LENGTH = 43

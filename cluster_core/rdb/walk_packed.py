@@ -256,7 +256,7 @@ def end_tree(st: Any, m: Any) -> int:
 
 @borrowing()
 def pass_nodes(data: Any, st: Any, m: Any) -> int:
-    """Pass over a stream's nodes: an id of 16 bytes and a listpack each."""
+    """Skip a stream's nodes: an id of 16 bytes and a listpack each."""
     while st[state.LEFT] > 0:
         at = st[state.POS]
         if st[state.LEFT] & 1 == 0:

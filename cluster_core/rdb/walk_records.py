@@ -363,7 +363,7 @@ def _announcement(data: Any, st: Any, op: int, at: int) -> int:
 
 @borrowing()
 def read_record(data: Any, st: Any, g: Any, op: int, at: int) -> int:
-    """Handle a record that is no key; *at* is the place of its opcode."""
+    """Handle a record other than a key, with its opcode at *at*."""
     if op == grammar.OP_AUX:
         return _aux(data, st, at, at + 1)
     if op == grammar.OP_EOF:

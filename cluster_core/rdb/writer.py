@@ -32,7 +32,7 @@ TAIL_BYTES: Final = 10
 
 
 INTEGER_DIGITS_MAX = 11
-"""A string of more digits is never written as an integer (`rdbSaveRawString`)."""
+"""Maximum digits of a string written as an integer (`rdbSaveRawString`)."""
 LISTPACK_INTEGER_DIGITS_MAX = 20
 
 
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
     @property
     def magic(self) -> bytes:
-        """The first nine bytes."""
+        """Return the first nine bytes."""
         return self.dialect.encode() + b"%0*d" % (9 - len(self.dialect), self.version)
 
 

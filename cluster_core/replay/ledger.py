@@ -88,7 +88,7 @@ class Ledger:
             return rows
         kind = header.type
         if kind == MessageType.FAIL and isinstance(message.body, Fail):
-            self._learned.pop(message.body.node, None)  # it decided before it read the other FAIL
+            self._learned.pop(message.body.node, None)  # decided before reading the other FAIL
             if ts_ns - self._failed.get(message.body.node, -ANSWER_NS_MAX) >= ANSWER_NS_MAX:
                 what = EventKind.FAIL_MISMATCH if self._is_mismatch else EventKind.FAIL_DECIDED
                 rows.append(self._event(ts_ns, what, message.body.node, header.current_epoch, "", ref))

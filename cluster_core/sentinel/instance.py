@@ -52,7 +52,7 @@ class Trigger(Enum):
     SWITCHED = "switched"
 
 
-class Told(NamedTuple):
+class Announcement(NamedTuple):
     """An event of a transition: its channel, its subject (master or chosen replica) and its log level."""
 
     channel: str
@@ -64,37 +64,40 @@ class Transition(NamedTuple):
     """Next state, and events to announce in order."""
 
     after: FailoverState
-    announced: tuple[Told, ...]
+    announced: tuple[Announcement, ...]
 
 
 _S, _T = FailoverState, Trigger
 TRANSITIONS: Final[Mapping[tuple[FailoverState, Trigger], Transition]] = MappingProxyType(
     {
-        (_S.NONE, _T.STARTED): Transition(_S.WAIT_START, (Told("+try-failover"),)),
+        (_S.NONE, _T.STARTED): Transition(_S.WAIT_START, (Announcement("+try-failover"),)),
         (_S.WAIT_START, _T.ELECTED): Transition(
-            _S.SELECT_SLAVE, (Told("+elected-leader"), Told("+failover-state-select-slave"))
+            _S.SELECT_SLAVE, (Announcement("+elected-leader"), Announcement("+failover-state-select-slave"))
         ),
-        (_S.WAIT_START, _T.TIMED_OUT): Transition(_S.NONE, (Told("-failover-abort-not-elected"),)),
+        (_S.WAIT_START, _T.TIMED_OUT): Transition(_S.NONE, (Announcement("-failover-abort-not-elected"),)),
         (_S.SELECT_SLAVE, _T.REPLICA_CHOSEN): Transition(
             _S.SEND_SLAVEOF_NOONE,
             (
-                Told("+selected-slave", of_replica=True),
-                Told("+failover-state-send-slaveof-noone", of_replica=True, level="*"),
+                Announcement("+selected-slave", of_replica=True),
+                Announcement("+failover-state-send-slaveof-noone", of_replica=True, level="*"),
             ),
         ),
-        (_S.SELECT_SLAVE, _T.NO_REPLICA): Transition(_S.NONE, (Told("-failover-abort-no-good-slave"),)),
+        (_S.SELECT_SLAVE, _T.NO_REPLICA): Transition(_S.NONE, (Announcement("-failover-abort-no-good-slave"),)),
         (_S.SEND_SLAVEOF_NOONE, _T.ORDER_SENT): Transition(
-            _S.WAIT_PROMOTION, (Told("+failover-state-wait-promotion", of_replica=True, level="*"),)
+            _S.WAIT_PROMOTION, (Announcement("+failover-state-wait-promotion", of_replica=True, level="*"),)
         ),
-        (_S.SEND_SLAVEOF_NOONE, _T.TIMED_OUT): Transition(_S.NONE, (Told("-failover-abort-slave-timeout"),)),
-        (_S.SEND_SLAVEOF_NOONE, _T.MASTER_TIMED_OUT): Transition(_S.NONE, (Told("-failover-abort-master-timeout"),)),
+        (_S.SEND_SLAVEOF_NOONE, _T.TIMED_OUT): Transition(_S.NONE, (Announcement("-failover-abort-slave-timeout"),)),
+        (_S.SEND_SLAVEOF_NOONE, _T.MASTER_TIMED_OUT): Transition(
+            _S.NONE, (Announcement("-failover-abort-master-timeout"),)
+        ),
         (_S.WAIT_PROMOTION, _T.PROMOTED): Transition(
-            _S.RECONF_SLAVES, (Told("+promoted-slave", of_replica=True), Told("+failover-state-reconf-slaves"))
+            _S.RECONF_SLAVES,
+            (Announcement("+promoted-slave", of_replica=True), Announcement("+failover-state-reconf-slaves")),
         ),
-        (_S.WAIT_PROMOTION, _T.TIMED_OUT): Transition(_S.NONE, (Told("-failover-abort-slave-timeout"),)),
-        (_S.RECONF_SLAVES, _T.ALL_RECONFIGURED): Transition(_S.UPDATE_CONFIG, (Told("+failover-end"),)),
+        (_S.WAIT_PROMOTION, _T.TIMED_OUT): Transition(_S.NONE, (Announcement("-failover-abort-slave-timeout"),)),
+        (_S.RECONF_SLAVES, _T.ALL_RECONFIGURED): Transition(_S.UPDATE_CONFIG, (Announcement("+failover-end"),)),
         (_S.RECONF_SLAVES, _T.TIMED_OUT): Transition(
-            _S.UPDATE_CONFIG, (Told("+failover-end-for-timeout"), Told("+failover-end"))
+            _S.UPDATE_CONFIG, (Announcement("+failover-end-for-timeout"), Announcement("+failover-end"))
         ),
         (_S.UPDATE_CONFIG, _T.SWITCHED): Transition(_S.NONE, ()),
     }

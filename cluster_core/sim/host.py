@@ -86,7 +86,7 @@ class Host:
     rng: Random
     shift_us: int
     node: Node = field(init=False)
-    """`World.start` makes it."""
+    """Created by `World.start`."""
     store: Store = field(init=False)
     alive: bool = False
     is_off: bool = False

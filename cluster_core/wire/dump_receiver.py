@@ -46,7 +46,7 @@ class DumpReceiver:
 
     def _feed_to_mark(self, data: bytes) -> bytes:
         """Search for the mark right after the end of the dump; the same text inside the dump does not count."""
-        known = self._held + data  # the last bytes may be the mark and the end before it
+        known = self._held + data  # may end with the end of the dump and the mark
         at = known.find(self._mark, max(0, len(self._held) - EOF_MARK_BYTES + 1))
         while at >= 0 and not (at < _TRAILER_BYTES or known[at - _TRAILER_BYTES] == _RDB_END):
             at = known.find(self._mark, at + 1)

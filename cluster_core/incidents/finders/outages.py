@@ -151,9 +151,7 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
     for lack in _lacks(history, tenure.node, episodes):
         if begin is not None:
             has_ended = lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns
-            if has_ended or (
-                lack.lack is not Lack.REFUSED and lack.from_max_ns < begin.min_ns
-            ):  # it was reached to win
+            if has_ended or (lack.lack is not Lack.REFUSED and lack.from_max_ns < begin.min_ns):  # voters reached it
                 continue
             lack = lack.begun_by(begin.min_ns, begin.ts_ns)
         if end is not None:
@@ -180,7 +178,7 @@ def _unseen_ns(history: History, winner: str) -> int:
 def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
     """Return a master's slots; 0 for none, None if unknown."""
     if tenure.begin is not None:
-        ts_ns = max(ts_ns, tenure.begin.header_ns)  # its headers show them from then on
+        ts_ns = max(ts_ns, tenure.begin.header_ns)  # its headers show them only later
     if tenure.end is not None:
         ts_ns = min(ts_ns, tenure.end.min_ns - 1)
     row = history.view_at(tenure.node, tenure.node, ts_ns)

@@ -39,7 +39,7 @@ def find_restarts(history: History, incidents: Iterable[Incident], service: Serv
             incidents_found += [
                 _restart(history, [restart], restart.how or "cause unknown", service)
                 for restart in group
-                if not _is_told(restart, covered)
+                if not _is_covered(restart, covered)
             ]
     return incidents_found
 
@@ -51,7 +51,7 @@ def _overlaps(group: Sequence[Restart]) -> bool:
     return any(later.end_max_ns < start_ns for start_ns, later in zip(started, by_end[1:], strict=False))
 
 
-def _is_told(restart: Restart, incidents: Iterable[Incident]) -> bool:
+def _is_covered(restart: Restart, incidents: Iterable[Incident]) -> bool:
     """Return whether a failover or failure has this restart as a step."""
     return any(
         step.kind == EventKind.PROCESS_STARTED

@@ -14,7 +14,7 @@ from cluster_core.replay.rows import NodeViewRow
 NEW_PROCESS: Final = "No cluster configuration found"
 """Start of the log of a process without a cluster."""
 HANDSHAKES: Final = (Cause.MEET, Cause.HANDSHAKE_ANSWERED)
-"""How a node that belongs to no cluster learns of the first other one."""
+"""Causes of a node without a cluster learning of another node."""
 SETTLE_NS: Final = 10_000_000_000
 """Maximum time for replicas to attach after the cluster is complete."""
 PARTS: Final = {
@@ -67,7 +67,7 @@ def _fresh_nodes(history: History) -> dict[str, int]:
         if other != observer and (observer not in first or rows[0].valid_from_ns < first[observer].valid_from_ns):
             first[observer] = rows[0]
     for node, row in first.items():
-        if row.cause in HANDSHAKES:  # it had known nobody, though its first header is missing
+        if row.cause in HANDSHAKES:  # it knew no node, though its first header is missing
             started_ns.setdefault(node, row.valid_from_ns)
     return started_ns
 

@@ -146,7 +146,7 @@ def _logged_moves(history: History, known: list[Move]) -> list[Move]:
     for line in history.lines.of_kind.get(EventKind.SLOTS_MOVED, []):
         numbers = [int(word) for word in line.detail.split(", ") if word.isdigit()]
         if line.role != "M" or not numbers or not (line.peer and line.subject) or numbers[-1] >= SLOT_COUNT:
-            continue  # replicas also log what they learn late
+            continue  # replicas also log late news
         bits = 0
         for slot in range(numbers[0], numbers[-1] + 1):
             known_ns = moved_ns.get((line.peer, line.subject, slot))

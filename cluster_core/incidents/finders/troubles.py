@@ -16,7 +16,7 @@ from cluster_core.replay.rows import EpochRow
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-TOLD: Final = (EventKind.LAST_SIGN, EventKind.PROCESS_IDLE, EventKind.FAIL_DECIDED, EventKind.BACK)
+PART_STEPS: Final = (EventKind.LAST_SIGN, EventKind.PROCESS_IDLE, EventKind.FAIL_DECIDED, EventKind.BACK)
 """Steps of each failure that a partition includes."""
 
 
@@ -64,7 +64,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     back_ns = max((member.back_ns for member in group if member.back_ns is not None), default=None)
     steps: list[Step] = []
     for member in group:
-        steps += [step for step in failure_steps(history, member) if step.kind in TOLD]
+        steps += [step for step in failure_steps(history, member) if step.kind in PART_STEPS]
     reachable = [node for node in history.observers if node not in cut]
     if reachable:
         voters = history.voting_masters_at(reachable[0], started_ns)

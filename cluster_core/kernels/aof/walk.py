@@ -28,7 +28,7 @@ NAMES_MAX = 4096
 """Maximum listed command names; all further commands count under the empty name."""
 NAME_BYTES_MAX = 64
 UNLISTED = 0
-"""Code of a command that has no place in the table of names."""
+"""Code of a command outside the table of names."""
 KEY_DATA_BYTES = 8 << 20
 KEY_NAMES_BYTES_MAX = 1 << 30
 _BUCKETS = 4 * NAMES_MAX
@@ -56,7 +56,7 @@ class Keys(NamedTuple):
 
 
 class Commands(NamedTuple):
-    """A row a command; its keys are the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of `Keys`."""
+    """One row per command; its keys are the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of `Keys`."""
 
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -160,7 +160,7 @@ P_START, P_WORD, P_SKIP = range(3)
     FAULT_VALUE,
     IS_FULL,  # no further names are listed
     LONG_KEY,  # length of the command's first oversized key, 0 for none
-    RANGES,  # the key ranges of the command begin here: two, of `RANGE_CELLS` each
+    RANGES,  # start of the command's two key ranges, of `RANGE_CELLS` each
 ) = range(26)
 
 FIRST, LAST, STEP, NUMBER, AFTER_NUMBER, RANGE_CELLS = range(6)
@@ -311,7 +311,7 @@ def _note_fault(st: Any, offset: int, code: int, value: int) -> int:
 
 @borrowing()
 def _refuse(st: Any, data: Any, pos: int, code: int) -> int:
-    """Note damage at *pos* of the window."""
+    """Record damage at *pos* of the window."""
     st[POS] = pos
     value = np.int64(data[pos])
     if code == requests.LENGTH_MAX:
@@ -348,7 +348,7 @@ def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) 
 
 @borrowing()
 def _drop_keys(st: Any, keys: Any) -> None:
-    """Forget the rows of the command that is being read, and look for no more keys in it."""
+    """Drop the current command's rows, and find no more keys in it."""
     st[ROW] = st[ROWS]
     st[KEY_POS] = keys.offsets[st[ROWS]]
     st[LONG_KEY] = 0
@@ -386,7 +386,7 @@ def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> Non
 
 @borrowing()
 def _pass_annotation(st: Any, data: Any, pos: int) -> int:
-    """Pass over the line of annotation at *pos*; return -1, or an answer of `walk`."""
+    """Skip the annotation line at *pos*; return -1, or an answer of `walk`."""
     at = pos
     stop = min(st[STOP], pos + framing.ANNOTATION_BYTES_MAX)
     while at < stop and data[at] != 10:

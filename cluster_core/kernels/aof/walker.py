@@ -134,7 +134,7 @@ class AofWalker:
 
     @property
     def fed_end(self) -> int:
-        """Offset of the byte after the last that was fed."""
+        """Return the offset after the last fed byte."""
         return self._window.fed
 
     @property
@@ -264,7 +264,7 @@ class AofWalker:
         return batch
 
     def _carry_over(self) -> None:
-        """Begin a new batch; the keys of a command that has not ended move to it."""
+        """Begin a new batch with the keys of an incomplete command."""
         st = self._state
         rows, row = int(st[at.ROWS]), int(st[at.ROW])
         old = self._keys

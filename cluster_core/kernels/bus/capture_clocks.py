@@ -135,7 +135,7 @@ NO_SEGMENTS: Final = Segments(*[np.zeros(0, dtype=kind) for kind in _KINDS])
 COMMON_MIN: Final = 20
 """Minimum common segments; fewer may be retransmissions."""
 COMMON_SHARE: Final = 0.5
-"""Share of the differences that must lie close together."""
+"""Minimum share of differences that agree."""
 TOGETHER_NS: Final = 20_000_000
 """Maximum agreement of times: longer than packets wait in a network."""
 

@@ -23,7 +23,7 @@ from cluster_core.wire.bus_message import NODE_ID_BYTES, SHARD_ID, MessageType
 EPOCH = pa.decimal128(20, 0)
 INSTANT = pa.timestamp("us", tz="UTC")
 SENDER_END = LIGHT_HEADER_BYTES + 64
-"""A header that was captured up to here names its sender and epochs (R3)."""
+"""Minimum captured bytes of a header with sender and epochs (R3)."""
 
 Mask = NDArray[np.bool_]
 _SMALL, _LARGE = pa.int32(), pa.int64()
@@ -33,7 +33,7 @@ _CHANNEL_TYPES = (int(MessageType.PUBLISH), int(MessageType.PUBLISHSHARD))
 
 
 class TextTable:
-    """The texts of a table of a batch, each decoded once; a table that began anew is read again."""
+    """Texts of a batch's table, each decoded once; a renumbered table is read again."""
 
     def __init__(self, decode: Callable[[NDArray[np.uint8]], str] = text_of) -> None:
         self._decode = decode

@@ -33,7 +33,7 @@ class PacketReader:
     def __init__(self, number: int = 0, rank: int = 0, *, ahead_ns: int = 0, from_ns: int = 0) -> None:
         self.problems: list[CaptureProblem] = []
         self.turn_ns = from_ns
-        """No packet that is still to be read has its turn before this."""
+        """Lower bound of the turns of packets to come."""
         self._number, self._rank, self._ahead_ns = number, rank, ahead_ns
         self._records = rows_to_fill(RECORD, PACKETS_PER_CHUNK)
         self._window = self._tail = _NO_BYTES

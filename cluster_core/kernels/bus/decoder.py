@@ -48,7 +48,7 @@ class BusDecoder:
 
     @property
     def repeated_bytes(self) -> int:
-        """Payload bytes that came more than once, in directions that have ended."""
+        """Return the duplicated payload bytes of ended directions."""
         return self._follower.repeated_bytes
 
     def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:

@@ -39,14 +39,14 @@ _SCRATCH = ("_messages", "_listed", "_retired", "_events", "_gathered")
 
 
 class _Slow(NamedTuple):
-    """A direction in the plain code's hands."""
+    """A direction processed by the plain code."""
 
     tcp: TcpStream
     framer: BusFramer
 
 
 class _Extra(NamedTuple):
-    """A message that the plain code found; *key* is its place among the kernel's."""
+    """A message of the plain code; *key* is its place among the kernel's."""
 
     key: int
     row: int
@@ -172,7 +172,7 @@ class BusFollower:
         tops[bs.MESSAGES :] = 0
 
     def _do_listed(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> None:
-        """Give listed segments to the plain code and end retired directions, both in order of segments."""
+        """Process listed segments with the plain code and end retired directions, in order of segments."""
         listed, retired = self._listed, self._retired
         count, ends = int(self._tops[bs.LISTED]), int(self._tops[bs.RETIREMENTS])
         is_data = (listed.mark[:count] != bs.ACKNOWLEDGED).tolist()
@@ -300,7 +300,7 @@ class BusFollower:
         return made
 
     def _bound_tables(self) -> Iterator[BusBatch]:
-        """Begin a table anew when it has grown beyond its bound."""
+        """Restart a table above its bound."""
         nodes, texts, bitmaps, _ = self._tables
         if nodes.used[0] <= NODES_MAX and texts.used[0] <= TEXTS_MAX and bitmaps.used[0] <= BITMAPS_MAX:
             return
@@ -315,7 +315,7 @@ class BusFollower:
         self._tables = Tables(nodes, texts, bitmaps, np.full(nodes.capacity, -1, dtype=np.int32))
 
     def _make_room_for_streams(self) -> None:
-        """Drop retired rows; double the table when most rows are in use."""
+        """Drop retired rows; double the table if most rows are used."""
         active = self._active()
         capacity = len(self._streams.rows)
         if 4 * len(active) > 3 * capacity:
@@ -325,13 +325,13 @@ class BusFollower:
         self._streams = bs.compacted(self._streams, active, capacity)
 
     def _evict(self) -> BusBatch:
-        """End the directions that were silent longest."""
+        """End the directions with the longest silence."""
         active = self._active()
         order = np.lexsort((self._streams.rows.number[active], self._streams.rows.last_packet[active]))
         return self._give_up(active[order[: max(1, self._streams_max // 4)]], unlink=True)
 
     def _give_up(self, chosen: NDArray[np.int64], *, unlink: bool) -> BusBatch:
-        """End the directions *chosen*, in that order; *unlink*: their peers live on and lose them."""
+        """End the directions *chosen*, in order; *unlink* detaches their remaining peers."""
         table = self._streams.rows
         turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last entry is for no peer
         turn[chosen] = np.arange(len(chosen))

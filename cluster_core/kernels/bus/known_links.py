@@ -79,7 +79,7 @@ def _slot_of(connection: int, size: int) -> int:
 
 @njit()
 def enter_links(links: Links, first: int, stop: int) -> None:
-    """Enter the rows from *first* on into the index."""
+    """Index the rows from *first* on."""
     size = links.slots.shape[0]
     for row in range(first, stop):
         at = _slot_of(links.rows[row].connection, size)
@@ -237,7 +237,7 @@ class LinkTable:
         return self._count > 2 * len(self._row_of) + _ROWS_MIN
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all connections."""
         self._links = Links(new_rows(LINK, _ROWS_MIN), np.full(2 * _ROWS_MIN, -1, np.int32))
         self._row_of.clear()
         self._count = self._indexed = 0
@@ -271,7 +271,7 @@ class LinkTable:
                 yield int(link["connection"]), *link["spoke_ns"].tolist()
 
     def run(self, seen: SeenMessages, at: int, bounds: Bounds) -> Run:
-        """Let messages pass from place *at* on."""
+        """Pass messages from place *at* on."""
         self._index()
         turns, room = self._turns, len(seen) - at
         turns[NOW] = bounds.now_ns

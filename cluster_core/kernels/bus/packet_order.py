@@ -21,7 +21,7 @@ from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.raw_bytes import copy_bytes
 
 OFFSET_BITS: Final = 40
-"""The number of a file stands above the offset in it, so that both reach every message and gap."""
+"""Bits of the offset; the file's number is above it, in every message and gap."""
 _OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 

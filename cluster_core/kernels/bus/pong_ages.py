@@ -168,7 +168,7 @@ class PongAges:
 
 
 TICK_MS: Final = 105
-"""A cron period with its usual delay (R28)."""
+"""Cron period with its usual delay (R28)."""
 ROUND_MS: Final = 100
 AGES_MIN: Final = 20
 SETTLED_AGES: Final = 10_000

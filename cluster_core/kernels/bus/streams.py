@@ -45,7 +45,7 @@ ACKNOWLEDGED = 1
 """*mark* of a listed segment of the other direction, with an acknowledgement that may end a hole."""
 
 UNREAD, READ = 0x40, 0x80
-"""Marks of events without SYN, FIN and RST: the receiver lacks the bytes, or has them after all."""
+"""Marks of events without SYN, FIN and RST: the receiver lacks bytes, or received them after all."""
 UNREAD_NS = 150_000_000
 """Minimum delay of retransmitted bytes (RFC 6298: 200 ms in practice); earlier ones were captured twice."""
 

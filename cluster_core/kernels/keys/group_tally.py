@@ -206,7 +206,7 @@ def _prune(keep: int, columns: Any) -> None:
 
 
 class GroupTally:
-    """A bounded table of groups as flat arrays, filled from columns of keys; each adds up *amounts* of its keys, besides."""
+    """A bounded table of groups as flat arrays, filled from columns of keys and sums of their *amounts*."""
 
     def __init__(self, capacity: int = 65536, amounts: int = 0) -> None:
         if capacity < 16:
@@ -220,17 +220,17 @@ class GroupTally:
 
     @property
     def missed_keys(self) -> int:
-        """No group outside the table has more keys than this."""
+        """Maximum keys of a group outside the table."""
         return int(self._table.state[_MISSED_KEYS])
 
     @property
     def missed_bytes(self) -> int:
-        """No group outside the table has more bytes than this."""
+        """Maximum bytes of a group outside the table."""
         return int(self._table.state[_MISSED_BYTES])
 
     @property
     def missed_memory(self) -> int:
-        """No group outside the table has more bytes in memory than this."""
+        """Maximum bytes in memory of a group outside the table."""
         return int(self._table.state[_MISSED_MEMORY])
 
     @property

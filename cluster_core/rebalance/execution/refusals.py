@@ -132,9 +132,7 @@ def _stale(now: Situation) -> list[str]:
     for planned in now.stored.nodes:
         node = now.sight.nodes.get(planned.id)
         is_emptied = node is None or (planned.id in now.journal.ends and not node.own)
-        if (
-            planned.id not in epochs and is_emptied
-        ):  # no slot is left to move from or to it, else it would have been asked
+        if planned.id not in epochs and is_emptied:  # no remaining move needs it
             epochs[planned.id] = planned.config_epoch
     sentences = [with_names(now.stored, sentence, now.sight) for sentence in differences(now.stored, owners, epochs)]
     return [f"the plan is stale, make a new one: {sentence}" for sentence in sentences]

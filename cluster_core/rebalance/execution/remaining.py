@@ -92,7 +92,7 @@ def commands_of(batch: Batch, path: Path) -> list[Send]:
     """
     if path is Path.REDIS_IMPORT:
         return [Send(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
-    if path is Path.VALKEY_JOBS:  # one command a source, with one job a target
+    if path is Path.VALKEY_JOBS:  # one command per source, with one job per target
         arguments: dict[str, list[str]] = {}
         for job in batch.jobs:
             arguments.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(

@@ -63,7 +63,7 @@ class SlotMove:
         ):  # a source without slots is a replica (redis 9223)
             self._check(reply)
         for node in self.informed:
-            yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip will tell it
+            yield self._setslot(node, "NODE", self.target)  # if it refuses, gossip informs it
         self.outcome = StepKind.DONE
 
     def _setslot(self, node: str, *arguments: str) -> Send:
