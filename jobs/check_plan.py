@@ -15,7 +15,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from cluster_core.rebalance.check import check_plan
     from slotscope.plans.stored_plans import compare_tables, read_stored_plan
-    from slotscope.reports.rebalance.words import resource_words
+    from slotscope.reports.rebalance.report import resource_words
     from slotscope.reports.records import print_records
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress

@@ -195,4 +195,4 @@ ADVICE_PARTIAL = pa.schema(
         pa.field("amounts", several(LONG), nullable=False),
     ]
 )
-"""What `slotscope.sources.keys.advice_tally` returns of a unit: sums by kind (slot, type, keys, prefix, curve), number and name."""
+"""What `slotscope.sources.rdb.tally` returns of a unit: sums by kind (slot, type, keys, prefix, curve), number and name."""

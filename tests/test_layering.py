@@ -301,7 +301,7 @@ def test_only_the_command_line_and_a_fleet_catch_everything():
         if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) in broad)
     }
 
-    assert offenders <= {"slotscope.runtime.cli", "slotscope.pipelines.bus.fleet"}
+    assert offenders <= {"slotscope.runtime.cli", "slotscope.pipelines.bus.following"}
 
 
 def test_only_one_module_starts_a_session():

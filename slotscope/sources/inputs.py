@@ -13,7 +13,7 @@ from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
-from slotscope.sources.aof.state import AofStateUnit
+from slotscope.sources.aof.tally import AofStateUnit
 from slotscope.sources.files import GZIP_MAGIC, ZSTD_MAGIC, InputFile, exists, expand, open_raw
 from slotscope.sources.folder_kinds import DUMPS, KEY_LISTS
 from slotscope.sources.keys import lists as key_lists

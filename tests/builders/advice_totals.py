@@ -7,8 +7,8 @@ import numpy as np
 from cluster_core.advice.totals import Totals
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from cluster_core.rdb.skim import RdbSkimmer
-from slotscope.sources.keys.advice_tally import AdviceTally
 from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.rdb.tally import AdviceTally
 from tests.builders.rdb_rows import batches_of
 
 

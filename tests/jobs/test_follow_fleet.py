@@ -15,8 +15,7 @@ from jobs.follow import Request
 from schemas import history
 from schemas.caveats import Code
 from schemas.runs import RUNS
-from slotscope.pipelines.bus.fleet import standing
-from slotscope.pipelines.bus.following import Followed, Follower
+from slotscope.pipelines.bus.following import Followed, Follower, standing
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch

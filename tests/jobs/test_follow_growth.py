@@ -13,8 +13,7 @@ from jobs.follow import Request
 from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS
-from slotscope.pipelines.bus.fleet import stored_rows
-from slotscope.pipelines.bus.following import Follower
+from slotscope.pipelines.bus.following import Follower, stored_rows
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
 from tests.conftest import DATA

@@ -12,8 +12,8 @@ import pytest
 
 from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.conf import read_properties
 from slotscope.runtime.spark import code_zip
+from slotscope.runtime.spark.jars import read_properties
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import without_progress
 from tests.conftest import DATA

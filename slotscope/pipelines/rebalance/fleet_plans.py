@@ -17,8 +17,8 @@ from slotscope.pipelines.rebalance.options import PlanningOptions
 from slotscope.pipelines.rebalance.rows import store_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.fleet import FleetPlansReport, PlannedCluster
+from slotscope.reports.rebalance.report import headline
 from slotscope.reports.rebalance.tables import load_rebalance_report
-from slotscope.reports.rebalance.words import headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import IMPOSSIBLE, NEW_PLAN, code_of_all, describe
 from slotscope.runtime.progress import progress, silence

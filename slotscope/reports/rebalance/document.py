@@ -20,7 +20,7 @@ from slotscope.reports.document import (
     Tile,
     how_to_read,
 )
-from slotscope.reports.rebalance import words as say
+from slotscope.reports.rebalance import report as say
 from slotscope.reports.rebalance.report import RebalanceReport, is_relaxed, ratio
 from slotscope.reports.records import Row
 from slotscope.reports.terminal import plain_text

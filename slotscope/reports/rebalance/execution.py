@@ -23,7 +23,7 @@ from slotscope.reports.document import (
     Sentence,
     Table,
 )
-from slotscope.reports.rebalance.words import amount, factor, resource_words
+from slotscope.reports.rebalance.report import amount, factor, resource_words
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from slotscope.reports.document import Cell, Column, Commands, Document, Facts, Format, Place, Section, Table
-from slotscope.reports.rebalance.words import amount, resource_words
+from slotscope.reports.rebalance.report import amount, resource_words
 from slotscope.runtime import text
 from slotscope.runtime.failure import Failure
 from slotscope.runtime.program import program_name, shell_word

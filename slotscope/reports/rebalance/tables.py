@@ -17,8 +17,7 @@ from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.plans.stored_plans import epoch_ms, find_plan, read_stored_plan
-from slotscope.reports.rebalance.report import RebalanceReport
-from slotscope.reports.rebalance.words import amount, resource_words, share_text
+from slotscope.reports.rebalance.report import RebalanceReport, amount, resource_words, share_text
 from slotscope.reports.records import Row, grouped, read
 from slotscope.runtime import text
 

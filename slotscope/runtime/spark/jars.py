@@ -10,12 +10,12 @@ import os
 import subprocess
 import tempfile
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from pyspark.find_spark_home import _find_spark_home
 
-from slotscope.runtime.conf import read_conf
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import cache_folder
 from slotscope.runtime.progress import progress
@@ -88,3 +88,14 @@ def _fetch(module: str, folder: Path) -> None:
             )
         with suppress(OSError):  # another process brought them meanwhile
             Path(made, "jars").rename(folder)
+
+
+def read_conf(name: str) -> str:
+    """Text of ``conf/<name>`` (``slotscope/conf`` is that folder)."""
+    return files("slotscope").joinpath("conf", name).read_text("utf-8")
+
+
+def read_properties(name: str) -> dict[str, str]:
+    """A Spark properties file as a dict: a key, white space, the value; ``#`` starts a comment line."""
+    pairs = (line.strip().split(None, 1) for line in read_conf(name).splitlines() if not line.lstrip().startswith("#"))
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

@@ -36,11 +36,10 @@ from pyspark.sql import functions as F
 
 from slotscope.runtime import stores, text
 from slotscope.runtime.compiled_code import pack_for_executors
-from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import cache_folder
 from slotscope.runtime.spark import code_zip
-from slotscope.runtime.spark.jars import provide_jars
+from slotscope.runtime.spark.jars import provide_jars, read_conf, read_properties
 from slotscope.runtime.spark.java import find_java_home
 
 MASTER_DEFAULT = "local[*]"

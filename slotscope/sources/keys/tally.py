@@ -18,8 +18,7 @@ from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.keys.list_lines import batch_of_keys
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofUnit
-from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.aof.tally import tally_log, tally_state
+from slotscope.sources.aof.tally import AofStateUnit, tally_log, tally_state
 from slotscope.sources.keys.lists import KeyListReader, KeyListTask
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, note_unread, rest_of
 from slotscope.sources.keys.sums import KeySums, KnownLoads

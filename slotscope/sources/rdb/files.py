@@ -20,9 +20,8 @@ from cluster_core.rdb.head import RdbHead, SplitError
 from cluster_core.rdb.skim import RdbSkimmer
 from cluster_core.rdb.splits import find_splits
 from slotscope.runtime.stores import is_live
-from slotscope.sources.byte_streams import ByteStream
+from slotscope.sources.byte_streams import ByteStream, HeldBytes
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, units_of_tasks, zeros_at_end
-from slotscope.sources.held_bytes import HeldBytes
 
 if TYPE_CHECKING:
     from slotscope.servers.dump_link import DumpOptions

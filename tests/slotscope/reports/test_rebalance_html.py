@@ -8,8 +8,7 @@ import re
 import pytest
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.rebalance.report import RebalanceReport, ratio
-from slotscope.reports.rebalance.words import amount, headline, remedy, share_text
+from slotscope.reports.rebalance.report import RebalanceReport, amount, headline, ratio, remedy, share_text
 from tests.benches.reports import page_of
 from tests.builders.rebalance_report import changed, heavy, part, quiet_report, rebalance_report
 

@@ -16,8 +16,8 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import REBALANCE_PLANS
 from slotscope.pipelines.rebalance.plan import MadePlan, make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
+from slotscope.reports.rebalance.report import amount, headline
 from slotscope.reports.rebalance.tables import load_rebalance_report
-from slotscope.reports.rebalance.words import amount, headline
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.reports import page_of, terminal_of

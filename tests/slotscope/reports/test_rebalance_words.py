@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotscope.reports.rebalance.words import amount, reason, why_many_ranges
+from slotscope.reports.rebalance.report import amount, reason, why_many_ranges
 from tests.benches.reports import page_of, terminal_of
 from tests.builders.rebalance_report import changed, curve, rebalance_report
 

@@ -20,7 +20,7 @@ from schemas.interim import ADVICE
 from slotscope.pipelines.keys.export import export_dumps
 from slotscope.runtime.errors import InputError
 from slotscope.servers.dump_link import DumpOptions, check_live
-from slotscope.sources import held_bytes
+from slotscope.sources import byte_streams
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.tally import tally_dumps
@@ -105,10 +105,10 @@ def test_a_master_is_refused_unless_it_is_allowed():
     assert len(allowed["keys"]) == KEYS + 204
 
 
-@pytest.mark.parametrize("held", [held_bytes.HELD_BYTES, 20_000])
+@pytest.mark.parametrize("held", [byte_streams.HELD_BYTES, 20_000])
 def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monkeypatch):
     """Written by `export` in the one pass, however few keys are held at a time."""
-    monkeypatch.setattr(held_bytes, "HELD_BYTES", held)
+    monkeypatch.setattr(byte_streams, "HELD_BYTES", held)
     with replicated("redis-7.0") as (master, replica):
         master.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
         wait_for(lambda: replica.call("FUNCTION", "LIST"), "the replica to have the library")
@@ -133,7 +133,7 @@ def everything_told(source: str, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(BINARIES))
 def test_advice_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
     """In the one pass, however few keys are held at a time."""
-    monkeypatch.setattr(held_bytes, "HELD_BYTES", 20_000)
+    monkeypatch.setattr(byte_streams, "HELD_BYTES", 20_000)
     with replicated(name) as (_, replica):
         found = advice_rows(live(replica))
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
@@ -152,7 +152,7 @@ def advice_rows(source: str) -> list[Any]:
 
 
 def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
-    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", 100_000)
+    monkeypatch.setattr(byte_streams, "HELD_BYTES_MAX", 100_000)
     with replicated("valkey") as (master, replica):
         master.call("SET", "large", random.Random(1).randbytes(200_000))
         wait_for(lambda: replica.call("EXISTS", "large"), "the replica to have it")
