@@ -102,11 +102,11 @@ def checked(batch: BusBatch) -> Iterable[CapturedMessage]:
     ):
         bitmap = batch.bitmap(row["slots"]) if row["slots"] >= 0 else b""
         raw = unpack(batch.packed[start:end].tobytes(), bitmap)
-        found = CapturedMessage(
+        result = CapturedMessage(
             batch.origin(i), raw, int(row["totlen"]), batch.node(row["sender"]), batch.node(row["receiver"])
         )
-        assert columns == _decoded(found)
-        yield found
+        assert columns == _decoded(result)
+        yield result
         start = end
 
 

@@ -97,7 +97,7 @@ def _bounds(packets: list[Packet], seconds: int, turn_ns: int) -> list[tuple[int
 
 def _log_files(folder: Path, bounds: list[tuple[int, int]], points: int) -> list[Landed]:
     """The logs, cut where the files of captures are that end together."""
-    found = []
+    result = []
     for number, path in enumerate(sorted((RECORDED / "logs").glob("*.log.gz"))[:points]):
         source = f"127.0.0.1_{path.name.partition('.')[0]}"
         lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
@@ -107,8 +107,8 @@ def _log_files(folder: Path, bounds: list[tuple[int, int]], points: int) -> list
             mine = [line for line, time in zip(lines, times, strict=True) if begin_ns <= time < end_ns]
             name = RecordedFile(source, max(begin_ns, bounds[0][0]), end_ns, "log").name
             place = folder / CLUSTER / f"host-{number}" / "logs" / name
-            found.append(Landed(place, end_ns, gzip.compress(b"".join(mine))))
-    return found
+            result.append(Landed(place, end_ns, gzip.compress(b"".join(mine))))
+    return result
 
 
 def _time_ns(line: bytes) -> int:

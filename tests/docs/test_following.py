@@ -29,8 +29,8 @@ def test_every_option_of_the_examples_and_the_page_exists() -> None:
     assert unit is not None
     commands = [command_of(unit[1]), command_of(cron)]
 
-    assert [words[0] for words in commands] == ["follow"] * 2
-    assert {word[2:] for words in commands for word in words if word.startswith("--")} <= known
+    assert [command[0] for command in commands] == ["follow"] * 2
+    assert {word[2:] for command in commands for word in command if word.startswith("--")} <= known
     assert set(re.findall(r"`--([a-z][a-z-]+)", PAGE)) <= known
 
 

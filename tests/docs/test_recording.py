@@ -37,8 +37,8 @@ def recorder_of(name: str) -> dict[str, Any]:
     """The container in a manifest."""
     yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
     (manifest,) = yaml.safe_load_all((EXAMPLES / name).read_text(encoding="utf-8"))
-    (found,) = (one for one in manifest["spec"]["template"]["spec"]["containers"] if one["name"] == "recorder")
-    return dict(found)
+    (actual,) = (one for one in manifest["spec"]["template"]["spec"]["containers"] if one["name"] == "recorder")
+    return dict(actual)
 
 
 def test_every_option_of_the_examples_and_the_page_exists():
@@ -46,8 +46,8 @@ def test_every_option_of_the_examples_and_the_page_exists():
     commands = [command_of_unit()[1:], *(recorder_of(name)["args"] for name in MANIFESTS)]
     on_page = set(re.findall(r"`--([a-z][a-z-]+)", PAGE)) - {"exclude"}
 
-    assert [words[0] for words in commands] == ["record"] * 3
-    assert {word[2:].partition("=")[0] for words in commands for word in words if word.startswith("--")} <= known
+    assert [command[0] for command in commands] == ["record"] * 3
+    assert {word[2:].partition("=")[0] for command in commands for word in command if word.startswith("--")} <= known
     assert on_page <= known | {"slot-stats"}
 
 
@@ -97,10 +97,10 @@ def test_the_types_of_grafana_read_the_dashboard():
     )
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-    told = json.loads((EXAMPLES / "slotscope-fleet-dashboard.json").read_text(encoding="utf-8"))
-    read = json.loads(json.dumps(models.Dashboard.from_json(told), cls=JSONEncoder))
+    record = json.loads((EXAMPLES / "slotscope-fleet-dashboard.json").read_text(encoding="utf-8"))
+    read = json.loads(json.dumps(models.Dashboard.from_json(record), cls=JSONEncoder))
 
-    assert lost(told, read) == ["/annotations/list/titleFormat", "/annotations/list/step"]
+    assert lost(record, read) == ["/annotations/list/titleFormat", "/annotations/list/step"]
 
 
 def test_prometheus_takes_the_alert_rules_and_the_dashboard_shows_figures_that_exist():

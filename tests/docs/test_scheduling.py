@@ -28,10 +28,10 @@ MANIFESTS = [path for path in EXAMPLES.glob("*.yaml") if "\napiVersion:" in "\n"
 
 def needs(tool: str) -> str:
     """Where *tool* is; else the test is skipped."""
-    found = shutil.which(tool)
-    if found is None:
+    result = shutil.which(tool)
+    if result is None:
         pytest.skip(f"{tool} is not installed")
-    return found
+    return result
 
 
 # -- the script --------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_the_times_of_the_crontab_are_times() -> None:
     assert user == "slotscope"
 
 
-@pytest.mark.parametrize(("code", "words"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
-def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, words):
+@pytest.mark.parametrize(("code", "text"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
+def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, text):
     """cron mails what a command prints: nothing when there is nothing to do."""
     _, _, command = cron_line()
     assert "%" not in command
@@ -153,7 +153,7 @@ def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, word
     ended = subprocess.run(["/bin/sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=False)
 
     assert ended.stderr == ""
-    assert words in ended.stdout
+    assert text in ended.stdout
     assert bool(ended.stdout) == bool(code)
     assert f"noise from {tmp_path}/tables" in (tmp_path / "plan.log").read_text()
 

@@ -23,10 +23,10 @@ LONG_LINES = {"commands.md", "api.md", "evidence.md"}
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_few_free_relatives(page: Path) -> None:
     prose = CODE.sub("", page.read_text("utf-8"))
-    found = FREE_RELATIVE.findall(prose)
+    actual = FREE_RELATIVE.findall(prose)
 
     limit = OLD_STYLE.get(page.name, A_THOUSAND_WORDS_MAX)
-    assert len(found) <= max(limit * len(prose.split()) / 1000, 1), found
+    assert len(actual) <= max(limit * len(prose.split()) / 1000, 1), actual
 
 
 def test_lines_of_prose_are_wrapped_at_100_characters() -> None:

@@ -58,11 +58,11 @@ def test_every_scope_adds_up_to_the_memory_of_the_snapshot(advised):
 def test_large_hashes_are_listed_with_how_risk_and_undo(advised):
     root, report = advised
     rows = read_rows(root, SAVINGS, snapshot_id="s", order_by="rank")
-    found = {(row["kind"], bytes(row["subject"])): row for row in rows}
+    actual = {(row["kind"], bytes(row["subject"])): row for row in rows}
 
-    assert found["setting", b"hash-max-listpack-entries"]["keys"] == 5
-    assert "CONFIG SET hash-max-listpack-entries 1024" in found["setting", b"hash-max-listpack-entries"]["how"]
-    assert ("expire", b"page:") in found
+    assert actual["setting", b"hash-max-listpack-entries"]["keys"] == 5
+    assert "CONFIG SET hash-max-listpack-entries 1024" in actual["setting", b"hash-max-listpack-entries"]["how"]
+    assert ("expire", b"page:") in actual
     assert all(row["how"] and row["risk"] and row["undo"] for row in rows)
     assert report.savings.saved_bytes < report.savings.now_bytes
 

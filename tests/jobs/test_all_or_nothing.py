@@ -54,21 +54,21 @@ def failing(monkeypatch: pytest.MonkeyPatch, commit: int) -> Iterator[list[int]]
 
 def shown(spark: Any, root: str, job: str, snapshot: str) -> dict[str, list[str]]:
     """What SQL of DuckDB, Spark and delta-rs say of the rows of each table."""
-    found = {}
+    result = {}
     connection = slotscope.connect(root)
     for table in WRITTEN_BY[job]:
         if not delta_files.exists(root, table):
             continue
         columns = [name for name in table.columns if name not in ("written_at", "run_id")]
         rows = delta_files.read_rows(root, table, columns=columns, snapshot_id=snapshot)
-        found[table.name] = sorted(map(repr, rows))
+        result[table.name] = sorted(map(repr, rows))
         noun = table.name.rpartition("/")[2]
         (counted,) = connection.execute(f"SELECT count(*) FROM {noun} WHERE snapshot_id = '{snapshot}'").fetchone()
         assert counted == len(rows), table.name
     table = WRITTEN_BY[job][0]
     by_spark = stored_frame(spark, table, root).where(F.col("snapshot_id") == snapshot).count()
-    assert by_spark == len(found[table.name])
-    return found
+    assert by_spark == len(result[table.name])
+    return result
 
 
 def assert_old_or_new(
@@ -147,7 +147,7 @@ def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spar
     replay(spark, ReplayRequest(root=root, snapshot="f", pcap=(str(first),), node_timeout_ms=1000))
     more = ReplayRequest(root=root, snapshot="f", pcap=(f"{tmp_path}/part-*.pcap",), node_timeout_ms=1000)
 
-    found = assert_old_or_new(
+    actual = assert_old_or_new(
         lambda: replay(spark, more) and None,
         lambda: shown(spark, root, "history", "f"),
         monkeypatch,
@@ -157,5 +157,5 @@ def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spar
     whole = str(tmp_path / "whole")
     replay(spark, ReplayRequest(root=whole, snapshot="f", pcap=(f"{tmp_path}/part-*.pcap",), node_timeout_ms=1000))
     messages = [len(delta_files.read_rows(one, BUS_MESSAGES, snapshot_id="f")) for one in (root, whole)]
-    assert messages[0] == messages[1] == len(found[BUS_MESSAGES.name]) > 0
+    assert messages[0] == messages[1] == len(actual[BUS_MESSAGES.name]) > 0
     assert load_history(root, "f").incidents == load_history(whole, "f").incidents

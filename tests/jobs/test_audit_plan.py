@@ -162,7 +162,7 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         (("--cluster", "127.0.0.1:0"), "write HOST:PORT"),
         (("--cluster", "FREE"), "refused"),
@@ -170,18 +170,18 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
         (("--cluster", "a:1", "--plan", "zz"), "0 plans have that id"),
     ],
 )
-def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys, words, why):
+def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys, arguments, why):
     root = str(tmp_path)
     stored_by_hand(root)
-    words = tuple(f"127.0.0.1:{free_port()}" if word == "FREE" else word for word in words)
+    arguments = tuple(f"127.0.0.1:{free_port()}" if word == "FREE" else word for word in arguments)
 
-    code = audit("--root", root, *words)
-    said = without_progress(capsys.readouterr().err)
+    code = audit("--root", root, *arguments)
+    errors = without_progress(capsys.readouterr().err)
 
     assert code == 2
-    assert len(said) == 1
-    assert said[0].startswith("slotscope: ")
-    assert why in said[0]
+    assert len(errors) == 1
+    assert errors[0].startswith("slotscope: ")
+    assert why in errors[0]
     assert not (tmp_path / PLAN_AUDITS.name).exists()
 
 

@@ -100,9 +100,9 @@ def test_every_table_has_its_declared_columns_and_keys_are_unique(spark, root) -
     for table in (*TABLES, history.REPLAYS, history.REPLAY_STATE):
         if not exists(str(root), table):  # a table without rows
             continue
-        found = read(spark, table, root)
+        actual = read(spark, table, root)
 
-        assert set(found.columns) == set(table.columns), table.name
+        assert set(actual.columns) == set(table.columns), table.name
         keys = [tuple(row[name] for name in table.key) for row in read_rows(str(root), table)]
         assert len(keys) == len(set(keys)), table.name
 
@@ -210,7 +210,7 @@ def test_logs_alone_show_the_role_of_every_node_and_leave_slots_unknown(spark, t
     first = told(history.NODE_VIEWS, tmp_path)
     run(spark, tmp_path, log=logs)
     report = load_history(str(tmp_path), "current")
-    (winner,) = {one.winner for one in report.incidents if one.kind == "failover"}
+    (winner,) = {incident.winner for incident in report.incidents if incident.kind == "failover"}
     (last,) = past_views(root=str(tmp_path), snapshot="current")
     (own,) = past_views(root=str(tmp_path), snapshot="current", observer=winner)
     flags = {node["id"]: node["flags"] for node in last.record()["nodes"]}
@@ -252,10 +252,10 @@ def test_a_damaged_capture_ends_a_strict_job_with_its_place(spark, tmp_path) -> 
 
 
 def test_a_damaged_capture_is_read_as_far_as_it_goes_when_permissive(tmp_path) -> None:
-    found = fold([damaged(tmp_path)], permissive=True)
+    actual = fold([damaged(tmp_path)], permissive=True)
 
-    assert [row["reason"] for row in found.bad] == ["file ends inside a packet"]
-    assert len(found.messages) > 5
+    assert [row["reason"] for row in actual.bad] == ["file ends inside a packet"]
+    assert len(actual.messages) > 5
 
 
 def test_a_bus_under_tls_is_told_so(tmp_path) -> None:
@@ -264,10 +264,10 @@ def test_a_bus_under_tls_is_told_so(tmp_path) -> None:
 
     with pytest.raises(DecodeError, match="TLS: cannot be read"):
         fold([path])
-    found = fold([path], permissive=True)
+    actual = fold([path], permissive=True)
 
-    assert found.messages == []
-    assert "TLS: cannot be read" in found.bad[0]["reason"]
+    assert actual.messages == []
+    assert "TLS: cannot be read" in actual.bad[0]["reason"]
 
 
 def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None:
@@ -275,10 +275,10 @@ def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None
     later = conversation([encode_message(ping())] * 3)
     path.write_bytes(pcap([*later, *(replace(s, ts_ns=s.ts_ns - 3600 * 10**9, seq=s.seq + 9999) for s in later)]))
 
-    found = fold([path], permissive=True)
+    actual = fold([path], permissive=True)
 
-    assert found.facts["clock_steps"] > 0
-    assert found.facts["last_ns"] == later[-1].ts_ns
+    assert actual.facts["clock_steps"] > 0
+    assert actual.facts["last_ns"] == later[-1].ts_ns
 
 
 def test_a_capture_begun_in_the_middle_of_messages_is_no_error(tmp_path) -> None:
@@ -287,10 +287,10 @@ def test_a_capture_begun_in_the_middle_of_messages_is_no_error(tmp_path) -> None
     path = tmp_path / "late.pcap"
     path.write_bytes(pcap(conversation([raw[700:], raw, raw], handshake=False)))
 
-    found = fold([path])
+    actual = fold([path])
 
-    assert len(found.messages) == 2
-    assert len(found.bad) == 1
+    assert len(actual.messages) == 2
+    assert len(actual.bad) == 1
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -303,10 +303,10 @@ def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> No
     path = tmp_path / "mutated.pcap"
     path.write_bytes(raw)
 
-    found = fold([path], permissive=True)
+    actual = fold([path], permissive=True)
 
-    assert all(row["reason"] for row in found.bad)
-    assert len(found.messages) == found.facts["messages"]
+    assert all(row["reason"] for row in actual.bad)
+    assert len(actual.messages) == actual.facts["messages"]
 
 
 @pytest.mark.parametrize(
@@ -343,11 +343,11 @@ def test_figures_that_were_found_equal_are_kept_with_the_run(replayed_root) -> N
 
 
 @pytest.mark.parametrize(
-    ("read", "known", "steps", "told"),
+    ("read", "known", "steps", "expected"),
     [(3, 0, 2, None), (5, 2, 2, None), (4, 0, 2, "messages: 4 by read, 3 by bronze/bus_messages"), (3, 0, 1, "steps: 1 by found, 2 by gold/incidents")],
 )  # fmt: skip
 def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete(
-    tmp_path, read, known, steps, told
+    tmp_path, read, known, steps, expected
 ) -> None:
     """Nothing of it counts."""
     messages = [{"message_id": 2 + at, "type": "ping", "file": "f"} for at in range(3)]
@@ -362,6 +362,6 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
     except InputError as found:
         error = str(found)
 
-    assert (told or "") in error
-    assert bool(error) is bool(told)
-    assert len(read_rows(str(tmp_path), BUS_MESSAGES)) == (0 if told else 3)
+    assert (expected or "") in error
+    assert bool(error) is bool(expected)
+    assert len(read_rows(str(tmp_path), BUS_MESSAGES)) == (0 if expected else 3)

@@ -52,8 +52,8 @@ def test_executors_with_the_dependencies_alone_give_the_same_tables_in_few_tasks
     same = {"columns": ("node_id", "keys", "serialized_bytes"), "order_by": "node_id", "snapshot_id": "before"}
     assert read_rows(str(root), NODE_LOAD, **same) == read_rows(str(recorded_root), NODE_LOAD, **same)
     (log,) = events.iterdir()
-    told = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-    tasks = sum(event["Event"] == "SparkListenerTaskEnd" for event in told)
+    record = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    tasks = sum(event["Event"] == "SparkListenerTaskEnd" for event in record)
     assert 0 < tasks < TASKS_MAX
 
 

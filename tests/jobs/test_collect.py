@@ -111,12 +111,12 @@ def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
                 break
             time.sleep(0.05)
         process.send_signal(number)
-        _, told = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=20)
     finally:
         process.kill()
 
     assert process.returncode == 0
-    assert b"read them with: slotscope history --polls" in told
+    assert b"read them with: slotscope history --polls" in errors
     assert len(polls_in(tmp_path)) >= 3
 
 
@@ -128,8 +128,8 @@ def test_a_node_that_dies_is_told_once_and_asked_again(tmp_path, capsys):
 
         run(f"127.0.0.1:{first.port}", "--landing", str(tmp_path), "--interval", "0.1", "--duration", "2")
 
-    told = capsys.readouterr().err
-    assert told.count(f"127.0.0.1:{second.port}: polls not recorded: unreachable") == 1
+    errors = capsys.readouterr().err
+    assert errors.count(f"127.0.0.1:{second.port}: polls not recorded: unreachable") == 1
     assert sum(poll.address.endswith(str(first.port)) for poll in polls_in(tmp_path)) >= 15
 
 
@@ -146,12 +146,12 @@ def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
         assert run(*words, "--user", "watcher", "--password-env", "WATCHER") == 2
         assert run(*words) == 2
 
-    told = capsys.readouterr().err
-    assert "secret" not in told
-    assert "invalid username-password pair" in told
+    errors = capsys.readouterr().err
+    assert "secret" not in errors
+    assert "invalid username-password pair" in errors
 
 
-@pytest.mark.parametrize("words", ["nowhere", "127.0.0.1:0", ":7000", "127.0.0.1:x", "::1"])
-def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
-    assert run(words, "--landing", str(tmp_path)) == 2
+@pytest.mark.parametrize("text", ["nowhere", "127.0.0.1:0", ":7000", "127.0.0.1:x", "::1"])
+def test_an_address_that_cannot_be_asked_is_one_line(text, tmp_path, capsys):
+    assert run(text, "--landing", str(tmp_path)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1

@@ -22,13 +22,13 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
 
     code = command(Request(root=root))
 
-    told = capsys.readouterr().out
-    typed = [shlex.split(line)[2:] for line in told.splitlines() if line.startswith("$ slotscope ")]
+    output = capsys.readouterr().out
+    typed = [shlex.split(line)[2:] for line in output.splitlines() if line.startswith("$ slotscope ")]
     assert code == OK
     assert typed == [words for _, words in steps(root)]
-    assert told.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
-    assert "failover" in told
-    assert [line for line in told.splitlines() if line.startswith("== 3 of 7: ")] == [
+    assert output.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
+    assert "failover" in output
+    assert [line for line in output.splitlines() if line.startswith("== 3 of 7: ")] == [
         "== 3 of 7: Compare both snapshots"
     ]
 

@@ -119,10 +119,10 @@ def test_of_two_commands_that_execute_a_plan_of_an_object_store_one_is_refused(m
 def change_document(root: Path, plan_id: str, change) -> None:
     """Rewrite the JSON of the plan's row."""
     (row,) = read_rows(str(root), REBALANCE_PLANS, plan_id=plan_id)
-    told = json.loads(row["document"])
-    change(told)
+    record = json.loads(row["document"])
+    change(record)
     replace_rows(
-        str(root), REBALANCE_PLANS, [{**row, "document": json.dumps(told, separators=(",", ":"))}], plan_id=plan_id
+        str(root), REBALANCE_PLANS, [{**row, "document": json.dumps(record, separators=(",", ":"))}], plan_id=plan_id
     )
 
 
@@ -165,10 +165,10 @@ def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsy
         codes.append(cli.run(program.program(), words))
         asked = [words for server in servers.values() for words in server.asked]
 
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert codes == [BAD_INPUT] * 4
-    assert told.err.count(f"plan {stored.plan_id} was changed after it was made: ") == 4
-    assert told.out == ""
+    assert printed.err.count(f"plan {stored.plan_id} was changed after it was made: ") == 4
+    assert printed.out == ""
     assert asked == []
     assert cluster.owners() == list(stored.problem.owners)
     assert PlanJournal(str(tmp_path), stored.plan_id).read() == []

@@ -194,12 +194,12 @@ def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):
     packed.write_bytes(gzip.compress(VALKEYS[2].read_bytes()))
     out = tmp_path / "out"
     code = slotscope("export", "--rdb", *VALKEYS[:2], packed, "--to", "json", "--out", out, "--json")
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
     again = slotscope("export", "--rdb", *VALKEYS[:2], "--to", "json", "--out", out, "--quiet")
 
     assert (code, again) == (OK, OK)
-    assert told["keys"] == told["seen"] == 6002
-    assert sorted(part["keys"] for part in told["parts"]) == [1346, 1607, 3049]
+    assert output["keys"] == output["seen"] == 6002
+    assert sorted(part["keys"] for part in output["parts"]) == [1346, 1607, 3049]
     assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.json", "part-00001.json"]
 
 

@@ -36,7 +36,7 @@ def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, se
     """At least 99.5 of 100 rows from the capture alone, and no fewer with polls and logs as further input."""
     code = cli.run(fidelity.command, [str(recordings), "--scenario", server, "--least", "99.5"])
 
-    told = capsys.readouterr().out
-    assert code == cli.OK, told
-    assert "WORSE" not in told
-    assert " 0 do not" in told
+    output = capsys.readouterr().out
+    assert code == cli.OK, output
+    assert "WORSE" not in output
+    assert " 0 do not" in output

@@ -52,7 +52,7 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[a]\nrbd = 'x'", "a: rbd: no such option"),
         ("[a]\nroot = 'x'", "a: root: cannot be set per cluster"),
@@ -62,8 +62,8 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
         ("[a]\nsnapshot = 'x'\n[b]\nsnapshot = 'x'", "two clusters write one snapshot"),
     ],
 )
-def test_an_option_that_cannot_be_is_said_with_its_cluster_before_anything_is_read(tmp_path, text, told):
-    with pytest.raises(InputError, match=rf"clusters\.toml: {re.escape(told)}"):
+def test_an_option_that_cannot_be_is_said_with_its_cluster_before_anything_is_read(tmp_path, text, expected):
+    with pytest.raises(InputError, match=rf"clusters\.toml: {re.escape(expected)}"):
         asked(Request(manifest=manifest(tmp_path, text)))
 
 
@@ -104,15 +104,15 @@ def test_a_cluster_that_fails_is_one_line_and_a_failed_run_and_the_others_end_we
 
     held = set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
     code = slotscope("key-slots", "--manifest", landing, "--root", root, "--snapshot", "n", "--json")
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
 
     assert code == PARTIAL
-    lines = {row["cluster"]: row for row in map(json.loads, told.out.splitlines())}
+    lines = {row["cluster"]: row for row in map(json.loads, printed.out.splitlines())}
     assert {name: (row["snapshot"], row["state"]) for name, row in lines.items()} == {
         "fine": ("n-fine", "finished"), "lost": (None, "failed"), "torn": (None, "failed"),
     }  # fmt: skip
     assert Path(lines["fine"]["page"]).exists()
-    failed = sorted(without_progress(told.err))
+    failed = sorted(without_progress(printed.err))
     assert [re.sub(r"/\S+/", "", line) for line in failed] == [
         "slotscope: lost: nodes.txt: offset 0: neither CLUSTER NODES, nodes.conf, nor a reply of CLUSTER SHARDS or SLOTS",
         "slotscope: torn: node-7001.rdb: offset 100000: the file ends before its end mark",

@@ -59,12 +59,12 @@ def rows_of(root: Path | str, table: Table, landing: Path | str = "/landing") ->
 
 def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> dict[str, Any]:
     """Tables that do not hold the rows of the replay, each with a row that only one of them has."""
-    found = {}
+    result = {}
     for table in TABLES:
         here, there = rows_of(root, table, landing), rows_of(replayed.root, table, replayed.landing)
         if here != there:
-            found[table.name] = (len(here), len(there), next(iter(set(here) ^ set(there)), ""))
-    return found
+            result[table.name] = (len(here), len(there), next(iter(set(here) ^ set(there)), ""))
+    return result
 
 
 def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Followed]:
@@ -252,8 +252,8 @@ class Process:
     def end(self) -> str:
         """As a service manager does; what it said."""
         self._process.send_signal(signal.SIGTERM)
-        told, _ = self._process.communicate(timeout=120)
-        return told
+        errors, _ = self._process.communicate(timeout=120)
+        return errors
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_pat
 
     (told,) = follow(spark, root, landing)
 
-    (warning,) = [one for one in told.outcome.warnings if one.code == Code.TWO_CLUSTERS]
+    (warning,) = [warning for warning in told.outcome.warnings if warning.code == Code.TWO_CLUSTERS]
     assert "nodes of 2 clusters that never knew each other" in warning.text
     assert messages(root)[CLUSTER] == told.outcome.messages > alone
 
@@ -137,9 +137,9 @@ def test_a_cluster_that_cannot_be_followed_is_set_aside_until_the_next_start(
     put(files[6:-3])
 
     def replay(self: Follower, cluster: str, *arguments: Any, **more: Any) -> HistoryReplay:
-        found = real(self, cluster, *arguments, **more)
-        found.__class__ = Poisoned if cluster == POISONED else HistoryReplay
-        return found
+        actual = real(self, cluster, *arguments, **more)
+        actual.__class__ = Poisoned if cluster == POISONED else HistoryReplay
+        return actual
 
     real = Follower._replay
     with monkeypatch.context() as poisoned:

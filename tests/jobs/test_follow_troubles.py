@@ -124,7 +124,7 @@ def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
 
     assert [one.files for one in told] == [count]
     assert told[0].outcome.bad_records == 0
-    assert not any(one.code == Code.LATE for one in told[0].outcome.warnings)
+    assert not any(warning.code == Code.LATE for warning in told[0].outcome.warnings)
 
 
 @pytest.mark.slow

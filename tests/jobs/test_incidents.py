@@ -42,20 +42,21 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
     tale = broken_tale()
     incidents = find_incidents(tale.history())
 
-    found = rows(spark, root, INCIDENTS)
+    actual = rows(spark, root, INCIDENTS)
     steps = rows(spark, root, INCIDENT_STEPS)
     findings = rows(spark, root, FINDINGS)
 
-    assert [(row["incident_id"], row["subject"], row["started_ns"], row["ended_ns"]) for row in found] == [
-        (one.incident_id, one.subject or None, one.started_ns, one.ended_ns) for one in incidents
+    assert [(row["incident_id"], row["subject"], row["started_ns"], row["ended_ns"]) for row in actual] == [
+        (incident.incident_id, incident.subject or None, incident.started_ns, incident.ended_ns)
+        for incident in incidents
     ]
     assert [(row["kind"], row["actor"], row["at_ns"], row["message_id"]) for row in steps] == [
         (step.kind, step.actor, step.ts_ns, step.ref if step.ref >= 0 else None)
-        for one in incidents
-        for step in one.steps
+        for incident in incidents
+        for step in incident.steps
     ]
     assert [(row["code"], row["node_id"], row["times"], row["amount"]) for row in findings] == [
-        (one.code, one.node or None, one.times, one.amount) for one in find_findings(tale.history())
+        (finding.code, finding.node or None, finding.times, finding.amount) for finding in find_findings(tale.history())
     ]
 
 
@@ -78,8 +79,10 @@ def nodes(root: str, **options: str) -> list[str]:
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
     report = load_history(root, "one")
 
-    assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
-    assert sum(len(one.steps) for one in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
+    assert [incident.summary for incident in report.incidents] == [
+        row["summary"] for row in rows(spark, root, INCIDENTS)
+    ]
+    assert sum(len(incident.steps) for incident in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
     assert len(report.findings) == len(rows(spark, root, FINDINGS))
     lane = next(lane for lane in report.lanes if lane.node.node_id == R)
     assert [(span.role, span.epoch, span.slot_count) for span in lane.roles] == [("replica", 1, 0), ("master", 4, 100)]
@@ -155,16 +158,16 @@ def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason"),
     [
         ({"observer": "b", "at": "soon"}, "is not a time"),
         ({"observer": "b", "at": "1600000000"}, "holds no view"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(
-    spark: SparkSession, root: str, options: dict[str, str], said: str
+    spark: SparkSession, root: str, options: dict[str, str], reason: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=reason):
         nodes(root, **options)
 
 

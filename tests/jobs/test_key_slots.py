@@ -35,12 +35,12 @@ ALL_TABLES = (SLOT_LOAD, SNAPSHOTS, SOURCES, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY
 
 def truth(*names: str) -> list[dict]:
     """What the servers said of every key of the named dumps."""
-    found = []
+    result = []
     for name in names:
         path = VALKEY / name
         with gzip.open(path.parent / f"keys-{path.stem}.jsonl.gz", "rt") as lines:
-            found += [json.loads(line) for line in lines]
-    return found
+            result += [json.loads(line) for line in lines]
+    return result
 
 
 def rows(spark, table, root):
@@ -259,11 +259,11 @@ def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(s
 
 def keys_by_slot(partial):
     """Keys by slot over all units, of partial sums."""
-    found = Counter()
+    result = Counter()
     for row in partial.to_pylist():
         if row["kind"] == SLOT:
-            found[row["slot"]] += row["keys"]
-    return found
+            result[row["slot"]] += row["keys"]
+    return result
 
 
 def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark):

@@ -71,7 +71,7 @@ def test_the_terminal_and_the_page_name_what_is_cold_and_who_never_expires(use_r
     report = load_report(use_root, "idle")
 
     words, page = shown(report), page_of(report)
-    assert [one.never_expiring for one in report.use.prefixes if one.name == b"fresh:"] == [10]
+    assert [prefix.never_expiring for prefix in report.use.prefixes if prefix.name == b"fresh:"] == [10]
     assert "untouched for 30 d" in words
     assert "First to expire" in words
     assert "Access and expiry" in page

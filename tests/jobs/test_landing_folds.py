@@ -195,12 +195,12 @@ def test_a_recorder_that_was_begun_later_under_another_clock_is_measured_by_the_
     """Its first file is not of the time of the first ones of the others, and says to be of none of theirs."""
     files = landing_files(tmp_path, seconds=seconds, ahead_s={1: 7200, 2: -0.5})
     middle_ns = files[len(files) // 2].ended_ns
-    found = [file for file in files if "host-1" not in str(file.path) or file.ended_ns > middle_ns]
-    for file in found:
+    actual = [file for file in files if "host-1" not in str(file.path) or file.ended_ns > middle_ns]
+    for file in actual:
         file.put()
     known_ns: dict[str, int] = {}
 
-    unknown = measure_clocks(recorded_inputs((str(file.path), len(file.raw)) for file in found), known_ns, [])
+    unknown = measure_clocks(recorded_inputs((str(file.path), len(file.raw)) for file in actual), known_ns, [])
 
     assert not unknown
     assert [known_ns[f"{CLUSTER}/host-{number}"] for number in range(4)] == [0, 7200 * SECOND, -SECOND // 2, 0]
@@ -343,7 +343,7 @@ def poll_files(folder: Path, count: int, seconds: int) -> list[Path]:
     lines = gzip.decompress((DATA / "polled-restart" / "polls.jsonl.gz").read_bytes()).splitlines()
     nodes = {poll["node"]: poll for poll in map(json.loads, lines)}
     folder.mkdir(parents=True)
-    found = []
+    result = []
     for number in range(count):
         from_ns = (1_800_000_000 + number * seconds) * SECOND
         name = RecordedFile("", from_ns, from_ns + seconds * SECOND, "jsonl").name
@@ -353,8 +353,8 @@ def poll_files(folder: Path, count: int, seconds: int) -> list[Path]:
             polls = [poll | {"text": poll["text"].replace(" slave ", " slave,fail ", 1)} for poll in polls]
         path = folder / name
         path.write_bytes(gzip.compress("".join(json.dumps(poll) + "\n" for poll in polls).encode()))
-        found.append(path)
-    return found
+        result.append(path)
+    return result
 
 
 def test_polls_without_captures_become_final_and_are_not_read_again(tmp_path) -> None:

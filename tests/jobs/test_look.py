@@ -84,27 +84,27 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
 
-    found = told(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
+    actual = told(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
     sent = commands_of(*cluster.nodes)
     asked = (
         *visits.ASKED,
         *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *survey.SENT)),
     )
-    masters = {one["address"]: one for one in found["masters"]}
+    masters = {one["address"]: one for one in actual["masters"]}
     truth = sum(map(memory_of, cluster.masters))
-    users = next(one for one in found["prefixes"] if one["name"] == "user:")
-    tag = next(one for one in found["hash_tags"] if one["name"] == "t7")
+    users = next(one for one in actual["prefixes"] if one["name"] == "user:")
+    tag = next(one for one in actual["hash_tags"] if one["name"] == "t7")
 
     assert sent - OWN <= {"|".join(words[:2]).lower() for words in asked} | {words[0].lower() for words in asked}
-    assert found["keys"] == KEYS
+    assert actual["keys"] == KEYS
     assert masters[address(cluster.masters[0])]["drawn_from"] == [address(cluster.replicas[0])]
     assert masters[address(cluster.masters[1])]["drawn_from"] == [address(cluster.masters[1])]
-    memory = found["memory_bytes"]
+    memory = actual["memory_bytes"]
     assert abs(memory["value"] - truth) <= max(0.2 * truth, 2 * memory["error"])  # the big list may be drawn, or not
     assert abs(users["keys"]["value"] - (KEYS - TAGGED - 1)) <= 2 * users["keys"]["error"]
     assert abs(tag["keys"]["value"] - TAGGED) <= 2 * tag["keys"]["error"]
-    assert slot_of("{t7}") in {one["slot"] for one in found["slots"]}
-    assert next(one for one in found["slots"] if one["slot"] == slot_of("{t7}"))["keys"] >= TAGGED
+    assert slot_of("{t7}") in {one["slot"] for one in actual["slots"]}
+    assert next(one for one in actual["slots"] if one["slot"] == slot_of("{t7}"))["keys"] >= TAGGED
 
 
 @pytest.mark.servers
@@ -130,14 +130,14 @@ def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
         made.masters[2].stop()
         wait_for(lambda: b"cluster_state:fail" in made.masters[0].call("CLUSTER", "INFO"), "the cluster to be down")
 
-        found = told(capsys, address(made.masters[0]), "--seconds", "1")
+        actual = told(capsys, address(made.masters[0]), "--seconds", "1")
 
-    codes = {one["code"]: one for one in found["symptoms"]}
+    codes = {one["code"]: one for one in actual["symptoms"]}
     assert codes["cluster-down"]["severity"] == "error"
     assert codes["fail"]["text"].startswith(address(made.masters[2]))
     assert address(made.masters[2]) in codes["no-answer"]["text"]
-    assert "not healthy" in found["verdict"]
-    assert {one["address"] for one in found["masters"]} == {address(node) for node in made.masters[:2]}
+    assert "not healthy" in actual["verdict"]
+    assert {one["address"] for one in actual["masters"]} == {address(node) for node in made.masters[:2]}
 
 
 def fill_some(node: Server) -> None:
@@ -156,13 +156,13 @@ def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsy
         truth = sum(server.call("MEMORY", "USAGE", f"a:{at}") for at in range(50))
         truth += sum(server.call("MEMORY", "USAGE", f"b:{at}", db=3) for at in range(20))
 
-        found = told(capsys, address(server), "--seconds", "2")
+        actual = told(capsys, address(server), "--seconds", "2")
 
-    assert found["verdict"] == "The server is healthy; it holds 70 keys."
-    assert found["memory_bytes"] == {"value": truth, "error": 0.0, "skewed": False}
-    assert found["most_used_keys"][0]["key"] == "a:7"
-    assert found["biggest_keys"][0]["type"] == "string"
-    assert [one["name"] for one in found["prefixes"]] == ["b:", "a:"]
+    assert actual["verdict"] == "The server is healthy; it holds 70 keys."
+    assert actual["memory_bytes"] == {"value": truth, "error": 0.0, "skewed": False}
+    assert actual["most_used_keys"][0]["key"] == "a:7"
+    assert actual["biggest_keys"][0]["type"] == "string"
+    assert [one["name"] for one in actual["prefixes"]] == ["b:", "a:"]
 
 
 @pytest.mark.servers
@@ -173,15 +173,15 @@ def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monke
     redis_server.call("ACL", "SETUSER", "viewer", "on", ">pass", "~*", "+info", "+scan", "+randomkey")
     monkeypatch.setenv("SLOTSCOPE_PASSWORD", "pass")
 
-    found = told(capsys, address(redis_server), "--seconds", "1", "--user", "viewer")
+    actual = told(capsys, address(redis_server), "--seconds", "1", "--user", "viewer")
 
-    assert found["keys"] == 30
-    assert found["memory_bytes"] is None
-    assert any("memory not estimated: NOPERM" in note for note in found["notes"])
+    assert actual["keys"] == 30
+    assert actual["memory_bytes"] is None
+    assert any("memory not estimated: NOPERM" in note for note in actual["notes"])
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("arguments", "says"),
     [
         (["127.0.0.1:1"], "127.0.0.1:1: "),
         (["127.0.0.1:99999"], "write HOST:PORT"),
@@ -191,8 +191,8 @@ def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monke
         ([], "name HOST:PORT of a live node, or files"),
     ],
 )
-def test_what_cannot_be_looked_at_is_one_line(words, says, capsys):
-    assert run(*words) == 2
+def test_what_cannot_be_looked_at_is_one_line(arguments, says, capsys):
+    assert run(*arguments) == 2
     err = capsys.readouterr().err
 
     assert says in err
@@ -205,9 +205,9 @@ def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
     assert run(str(RECORDED), str(ROOT / "slotscope" / "demo_data"), "--dry-run", "--root", "somewhere") == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line.removeprefix("$ slotscope ")) for line in out.splitlines() if line.startswith("$ ")]
-    parsed: list[Callable[..., Any]] = [program().parse_args(words, exit_on_error=False)[0] for words in commands]
+    parsed: list[Callable[..., Any]] = [program().parse_args(command, exit_on_error=False)[0] for command in commands]
 
-    assert {words[0] for words in commands} == {"key-slots", "history", "lab"}
+    assert {command[0] for command in commands} == {"key-slots", "history", "lab"}
     assert len(parsed) == len(commands)
     assert "README.md: not known: text that begins" in out
     assert not Path("somewhere").exists()

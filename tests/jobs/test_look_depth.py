@@ -43,14 +43,14 @@ def valkey() -> Iterator[Server]:
 def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valkey, capsys):
     """The second look finds what the first found."""
     told(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
-    found = told(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
-    by_days = {one["days"]: one for one in found["untouched"]}
+    actual = told(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
+    by_days = {one["days"]: one for one in actual["untouched"]}
 
     assert abs(by_days[7]["keys"]["value"] - COLD) <= 2 * by_days[7]["keys"]["error"]
     assert by_days[30]["keys"] is None
-    assert found["idlest_keys"][0]["key"].startswith("old:")
-    assert found["idlest_keys"][0]["idle_s"] >= 10 * DAY_S
-    assert found["biggest_keys"][0]["elements"] == 600
+    assert actual["idlest_keys"][0]["key"].startswith("old:")
+    assert actual["idlest_keys"][0]["idle_s"] >= 10 * DAY_S
+    assert actual["biggest_keys"][0]["elements"] == 600
     assert valkey.call("OBJECT", "IDLETIME", "old:7") >= 10 * DAY_S
 
 
@@ -64,8 +64,8 @@ def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
         master.ask([("GET", f"k:{at}") for at in range(100, 400)] * 100)
         wait_for(lambda: replica.call("DBSIZE") == 400, "the replica to have all keys")
 
-        found = told(capsys, address(master), "--seconds", "4", "--rate", "4000")
+        actual = told(capsys, address(master), "--seconds", "4", "--rate", "4000")
 
-    assert re.fullmatch(r"k:[123]\d\d", found["most_used_keys"][0]["key"])  # a slow machine may have read few of them
-    assert any("comes from their masters" in note for note in found["notes"])
-    assert any("no idle keys: " in note for note in found["notes"])
+    assert re.fullmatch(r"k:[123]\d\d", actual["most_used_keys"][0]["key"])  # a slow machine may have read few of them
+    assert any("comes from their masters" in note for note in actual["notes"])
+    assert any("no idle keys: " in note for note in actual["notes"])

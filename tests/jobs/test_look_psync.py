@@ -92,14 +92,14 @@ def test_a_dry_run_names_the_replicas_and_asks_for_no_dump(cluster, tmp_path, ca
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("arguments", "says"),
     [
         (["dumps/", "--psync"], "--psync reads a live server"),
         (["127.0.0.1:1", "--psync"], "127.0.0.1:1: "),
     ],
 )
-def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
-    assert run(*words) == 2
+def test_what_cannot_be_dumped_is_one_line(arguments, says, capsys):
+    assert run(*arguments) == 2
     err = capsys.readouterr().err
 
     assert says in err
@@ -107,7 +107,7 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("arguments", "says"),
     [
         (["--bytes-per-second", "1"], "--bytes-per-second 1: 1,000 or more"),
         (["--bytes-per-second", "nan"], "--bytes-per-second nan"),
@@ -115,9 +115,9 @@ def test_what_cannot_be_dumped_is_one_line(words, says, capsys):
         (["--keep-keys"], "--keep-keys reads dumps twice"),
     ],
 )
-def test_a_live_dump_is_refused_before_anything_is_read(words, says, cluster, tmp_path, capsys):
+def test_a_live_dump_is_refused_before_anything_is_read(arguments, says, cluster, tmp_path, capsys):
     source, root = f"redis://{address(cluster.masters[0])}", tmp_path / "root"
-    assert slotscope("key-slots", "--rdb", source, "--root", root, *words) == 2
+    assert slotscope("key-slots", "--rdb", source, "--root", root, *arguments) == 2
     err = capsys.readouterr().err
 
     assert says in err

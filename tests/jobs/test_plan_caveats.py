@@ -26,9 +26,9 @@ def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, 
 
     for mode in ("strict", "permissive"):
         assert slotscope("rebalance-plan", "--root", tmp_path, "--mode", mode) == BAD_INPUT
-        said = capsys.readouterr().err
-        assert SHARE in said
-        assert "--allow-partial" in said
+        errors = capsys.readouterr().err
+        assert SHARE in errors
+        assert "--allow-partial" in errors
         assert not (tmp_path / "gold" / "rebalance_plans").exists()
 
 
@@ -40,10 +40,10 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
 
     code = slotscope("rebalance-plan", "--root", tmp_path, "--allow-partial", "--html", page)
 
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert code == PARTIAL
-    assert SHARE in said
-    assert "Partial: these figures exclude unread input." in said
+    assert SHARE in output
+    assert "Partial: these figures exclude unread input." in output
     assert SHARE in page.read_text("utf-8")
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert [(warning["severity"], warning["code"]) for warning in head["warnings"][:2]] == [("error", "partial")] * 2

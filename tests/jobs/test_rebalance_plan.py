@@ -136,9 +136,9 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
         return code, capsys.readouterr().out
 
     def document(path, change):
-        told = json.loads(heads[0]["document"])
-        told["plan"][path] = change(told["plan"][path])
-        return [{**heads[0], "document": json.dumps(told, separators=(",", ":"))}]
+        record = json.loads(heads[0]["document"])
+        record["plan"][path] = change(record["plan"][path])
+        return [{**heads[0], "document": json.dumps(record, separators=(",", ":"))}]
 
     capsys.readouterr()
     assert changed() == (OK, changed()[1])
@@ -166,7 +166,7 @@ def snapshot_root(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reason"),
     [
         (["--snapshot", "other"], "--snapshot other: no finished snapshot of that name; there are current"),
         (["--tolerance", "lots"], "--tolerance lots: write a share"),
@@ -184,7 +184,7 @@ def snapshot_root(tmp_path_factory):
     ],
 )
 def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
-    snapshot_root, tmp_path, capsys, monkeypatch, arguments, said
+    snapshot_root, tmp_path, capsys, monkeypatch, arguments, reason
 ):
     monkeypatch.chdir(tmp_path)
     Path("root").symlink_to(snapshot_root)
@@ -202,7 +202,7 @@ def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
 
     lines = without_progress(capsys.readouterr().err)
     assert (code, len(lines)) == (BAD_INPUT, 1), lines
-    assert said in lines[0]
+    assert reason in lines[0]
     assert not exists("root", REBALANCE_PLANS)
     assert not exists("root", REBALANCE_SLOTS)
 

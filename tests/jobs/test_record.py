@@ -73,8 +73,8 @@ class Recording:
     def end(self, number: int = signal.SIGTERM) -> str:
         """As a service manager does; what it said."""
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=30)
-        return told
+        _, errors = self.process.communicate(timeout=30)
+        return errors
 
 
 def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
@@ -92,14 +92,14 @@ def unmatched(those: list[tuple[int, ...]], others: list[tuple[int, ...]]) -> li
     times: dict[tuple[int, ...], list[int]] = {}
     for at_ns, *what in sorted(others):
         times.setdefault(tuple(what), []).append(at_ns)
-    found = []
+    result = []
     for at_ns, *what in sorted(those):
         near = [other for other in times.get(tuple(what), []) if abs(other - at_ns) <= NEAR_NS]
         if near:
             times[tuple(what)].remove(near[0])
         else:
-            found.append(at_ns)
-    return found
+            result.append(at_ns)
+    return result
 
 
 def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(cluster, tmp_path):
@@ -143,11 +143,11 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
 def _is_replayed(recording: Recording, cluster: Cluster) -> None:
     """All of it, together, by what `history` runs."""
     bus, polls = ([str(path) for path in recording.files(kind)] for kind in (Kind.BUS, Kind.POLLS))
-    found = replay(CaptureOptions(tuple(survey(find_captures(bus))), PollsAndLogs(tuple(polls))))
+    captures = replay(CaptureOptions(tuple(survey(find_captures(bus))), PollsAndLogs(tuple(polls))))
     asked = {poll.address for path in polls for poll in PollFile(path)}
 
     assert asked == {f"127.0.0.1:{node.port}" for node in cluster.nodes}
-    assert {process.port for process in found.events} == {node.port + 10_000 for node in cluster.nodes}
+    assert {process.port for process in captures.events} == {node.port + 10_000 for node in cluster.nodes}
 
 
 def record(landing: Path, *words: str) -> int:
@@ -188,16 +188,16 @@ def test_a_capture_that_is_not_permitted_is_a_gap_and_the_rest_goes_on(tmp_path,
     code = record(
         tmp_path, "--kinds", "bus", "--node", f"127.0.0.1:{free_port()}", "--tcpdump", str(program), "--duration", "1"
     )
-    found = {(gap.kind, gap.reason): gap for gap in gaps_of(tmp_path)}
+    actual = {(gap.kind, gap.reason): gap for gap in gaps_of(tmp_path)}
 
     assert code == 0
-    assert "permission to capture" in found[Kind.BUS, Reason.PROGRAM].detail
-    assert found[Kind.BUS, Reason.PROGRAM].to_ns is not None
+    assert "permission to capture" in actual[Kind.BUS, Reason.PROGRAM].detail
+    assert actual[Kind.BUS, Reason.PROGRAM].to_ns is not None
     assert "permission to capture" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--every", "0s"),
         ("--every", "soon"),
@@ -211,12 +211,12 @@ def test_a_capture_that_is_not_permitted_is_a_gap_and_the_rest_goes_on(tmp_path,
         ("--point", ".hidden"),
     ],
 )
-def test_words_that_make_no_sense_are_one_line(tmp_path, capsys, words):
+def test_words_that_make_no_sense_are_one_line(tmp_path, capsys, arguments):
     given = ["record", str(tmp_path), "--cluster", "cache", "--point", "one", "--duration", "1"]
-    if words[0] in given:
-        at = given.index(words[0])
+    if arguments[0] in given:
+        at = given.index(arguments[0])
         del given[at : at + 2]
 
-    assert run_command([*given, *words]) == 2
+    assert run_command([*given, *arguments]) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1
     assert list(tmp_path.iterdir()) == []

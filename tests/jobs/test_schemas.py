@@ -19,8 +19,8 @@ from slotscope.runtime.storage.delta_files import append_rows
 TABLES = sorted(
     {
         value.name: value
-        for found in pkgutil.iter_modules(schemas.__path__)
-        for value in vars(importlib.import_module(f"schemas.{found.name}")).values()
+        for iter_module in pkgutil.iter_modules(schemas.__path__)
+        for value in vars(importlib.import_module(f"schemas.{iter_module.name}")).values()
         if isinstance(value, Table)
     }.items()
 )
@@ -40,15 +40,15 @@ def comment(field: pa.Field) -> str:
 
 def uncommented(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
     """Columns, and fields of columns, without a comment."""
-    found = []
+    result = []
     for field in fields:
         name = f"{prefix}{field.name}"
-        found += [] if comment(field) else [name]
+        result += [] if comment(field) else [name]
         inner = field.type
         while pa.types.is_list(inner) or pa.types.is_map(inner):
             inner = inner.value_type if pa.types.is_list(inner) else inner.item_type
-        found += uncommented(inner, f"{name}.") if pa.types.is_struct(inner) else []
-    return found
+        result += uncommented(inner, f"{name}.") if pa.types.is_struct(inner) else []
+    return result
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)

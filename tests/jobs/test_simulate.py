@@ -83,7 +83,7 @@ def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("grid", "words"),
+    ("grid", "text"),
     [
         (Grid(Trial(profile="redis-2.8")), "no profile"),
         (Grid(Trial(fault="meteor")), "no fault"),
@@ -95,6 +95,6 @@ def test_a_shard_without_replicas_gets_no_new_master(spark, tmp_path):
         (Grid(Trial(node_timeout_ms=1)), "node timeout"),
     ],
 )
-def test_an_impossible_simulation_is_refused(grid, words):
-    with pytest.raises(InputError, match=words):
+def test_an_impossible_simulation_is_refused(grid, text):
+    with pytest.raises(InputError, match=text):
         simulate.run(None, grid, root="unused")  # type: ignore[arg-type]

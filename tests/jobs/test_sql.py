@@ -21,8 +21,8 @@ from tests.builders.stored_rows import store_rows
 def ask(capsys, *words: str) -> tuple[int, str, str]:
     """The exit code, what was printed and what was said beside it."""
     code = cli.run(program(), ["sql", *words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def snapshot(root) -> str:

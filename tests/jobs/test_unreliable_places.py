@@ -23,9 +23,9 @@ NODES = RECORDED / "topology" / "nodes.txt"
 def loads(root: Path | str, snapshot: str) -> list[tuple[Any, ...]]:
     """What each node holds; raises where a row is there twice."""
     rows = read_rows(str(root), NODE_LOAD, columns=("node_id", "keys", "serialized_bytes"), snapshot_id=snapshot)
-    found = sorted(tuple(row.values()) for row in rows)
-    assert len({node for node, *_ in found}) == len(found)
-    return found
+    result = sorted(tuple(row.values()) for row in rows)
+    assert len({node for node, *_ in result}) == len(result)
+    return result
 
 
 @pytest.mark.slow

@@ -91,15 +91,15 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("request_of", "words"),
+    ("request_of", "text"),
     [
         ({}, "say which snapshots"),
         ({"snapshot": ("nobody",)}, "no snapshot 'nobody'"),
         ({"older_than": "a while"}, "write a number of days, hours or minutes"),
     ],
 )
-def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, words):
-    with pytest.raises(InputError, match=words):
+def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, text):
+    with pytest.raises(InputError, match=text):
         forget(root=root, **request_of, now=NOW)
 
 

@@ -49,9 +49,9 @@ def ended(tmp_path_factory) -> tuple[list[int], list[str]]:
         text=True,
         timeout=300,
     )
-    told = without_progress(done.stderr)
-    codes = [json.loads(line)[1] for line in told if line.startswith("[")]
-    return codes, [line for line in told if not line.startswith("[")]
+    errors = without_progress(done.stderr)
+    codes = [json.loads(line)[1] for line in errors if line.startswith("[")]
+    return codes, [line for line in errors if not line.startswith("[")]
 
 
 HELP = [[*name.split(), "--help"] for name in COMMANDS]

@@ -114,9 +114,9 @@ def said(dump: bytes, conditions: list[Condition]) -> tuple[list[int], int]:
     head, batches = skimmed(dump)
     measure, sums, unknown = ValueMeasure(head, conditions), np.zeros(len(conditions), np.int64), 0
     for batch in batches:
-        found = measure.measure(batch, np.frombuffer(dump, np.uint8), 0)
-        sums += found.memory.sum(axis=0)
-        unknown += int((found.shapes[:, shapes.IS_KNOWN] == 0).sum())
+        result = measure.measure(batch, np.frombuffer(dump, np.uint8), 0)
+        sums += result.memory.sum(axis=0)
+        unknown += int((result.shapes[:, shapes.IS_KNOWN] == 0).sum())
     return sums.tolist(), unknown
 
 

@@ -100,11 +100,11 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     wait_for_commits(tmp_path, process, 2)
     time.sleep(0.3)
     process.send_signal(number)
-    _, told = process.communicate(timeout=90)
+    _, errors = process.communicate(timeout=90)
 
-    assert process.returncode == PAUSED, told
-    assert "pausing after the current step" in told
-    last = told.splitlines()[-1]
+    assert process.returncode == PAUSED, errors
+    assert "pausing after the current step" in errors
+    last = errors.splitlines()[-1]
     assert re.fullmatch(
         r"slotscope: paused in batch 1 of 1; \d+ of 100 slots are in place; run again to resume, --rollback to undo",
         last,
@@ -162,9 +162,9 @@ def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypa
     monkeypatch.setenv("MOVER", secret + "x")
     assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == BAD_INPUT
 
-    told = capsys.readouterr()
-    assert "invalid username-password pair" in told.err
-    assert secret not in told.err + told.out
+    printed = capsys.readouterr()
+    assert "invalid username-password pair" in printed.err
+    assert secret not in printed.err + printed.out
     assert secret not in json.dumps(read_rows(str(tmp_path), PLAN_STEPS), default=str)
     assert owners_of(valkey.masters[0]) == before
     assert all(b"hush" not in (node.directory / "server.log").read_bytes() for node in valkey.nodes)

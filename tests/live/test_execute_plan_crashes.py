@@ -96,9 +96,9 @@ def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tm
             was_at_work = process.poll() is None
             time.sleep(1)
             victim.start_again()
-            _, told = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=120)
 
         assert was_at_work
-        assert process.returncode == OK, told
+        assert process.returncode == OK, errors
         assert_in_place(cluster, stored.plan.owners_after, keys)
         assert writers.lost(cluster) == []

@@ -102,10 +102,10 @@ def interrupt(bench: Bench, moment: str, victim: Server, *more: object) -> tuple
         wait_for(lambda: MOMENTS[moment](bench) or process.poll() is not None, moment, BEGIN_S_MAX)
         assert process.poll() is None
         victim.kill()
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    return process.returncode, told
+    return process.returncode, errors
 
 
 def await_promotion(bench: Bench, replica: Server) -> None:
@@ -215,10 +215,10 @@ def test_a_manual_failover_in_the_middle_pauses_and_the_next_run_goes_on(server,
         process = start(there.root, there.cluster, *there.asked, "--path", "setslot", "--bytes-per-s-max", 2_000_000)
         wait_for(lambda: is_between_groups(there) or process.poll() is not None, "some slots to move")
         promote(there, new)
-        told = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=60)[1]
 
-        assert process.returncode == PAUSED, told
-        assert "was promoted in place of" in told.splitlines()[-1]
+        assert process.returncode == PAUSED, errors
+        assert "was promoted in place of" in errors.splitlines()[-1]
         assert there.run("--pause-after", 1, "--bytes-per-s-max", 10_000_000) == OK
         assert_sound(there, moved=True)
         promote(there, old)

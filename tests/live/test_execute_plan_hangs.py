@@ -84,14 +84,14 @@ def test_a_target_that_hangs_pauses_the_run_and_leaves_the_source_in_its_place(b
         time.sleep(0.2)
         with stopped(target), Pings(source) as pings:
             begun_s = time.monotonic()
-            _, told = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=60)
             took_s = time.monotonic() - begun_s
             time.sleep(NODE_TIMEOUT_MS / 1000)
             roles = [b"role:master" in node.call("INFO", "replication") for node in (source, replica)]
 
-        assert process.returncode == PAUSED, told
+        assert process.returncode == PAUSED, errors
         assert took_s < 5 * PATIENCE_S
-        assert "does not answer: no answer in time" in told
+        assert "does not answer: no answer in time" in errors
         assert roles == [True, False]
         assert pings.longest_s < NODE_TIMEOUT_MS / 1000
         cluster.settle(cluster_state="ok", cluster_slots_pfail=0, cluster_slots_fail=0)

@@ -59,12 +59,12 @@ def told_until_ns(root: Path) -> int:
 
 def election_won_ns(cluster: Cluster) -> list[int]:
     """When replicas write that they won an election."""
-    found = []
+    result = []
     for node in cluster.replicas:
         reader = LogReader()
         rows = [*reader.feed((node.directory / "node.log").read_bytes()), *reader.finish()]
-        found += [row.ts_ns for row in rows if getattr(row, "kind", "") == "election-won"]
-    return sorted(found)
+        result += [row.ts_ns for row in rows if getattr(row, "kind", "") == "election-won"]
+    return sorted(result)
 
 
 def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follower_were_killed(tmp_path) -> None:
@@ -104,9 +104,9 @@ def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follo
             waited_s = time.monotonic() - killed
             (won_ns,) = election_won_ns(cluster)
 
-    (found,) = failovers(root)
+    (actual,) = failovers(root)
     assert waited_s <= STORY_S
-    assert found["subject_address"] == f"127.0.0.1:{cluster.masters[2].port}"
-    assert found["winner_address"] in {f"127.0.0.1:{node.port}" for node in cluster.replicas}
-    assert found["started_ns"] <= won_ns <= (found["ended_ns"] or won_ns) + NEAR_NS
-    assert "failover" in Path(found["page"]).read_text().lower()
+    assert actual["subject_address"] == f"127.0.0.1:{cluster.masters[2].port}"
+    assert actual["winner_address"] in {f"127.0.0.1:{node.port}" for node in cluster.replicas}
+    assert actual["started_ns"] <= won_ns <= (actual["ended_ns"] or won_ns) + NEAR_NS
+    assert "failover" in Path(actual["page"]).read_text().lower()

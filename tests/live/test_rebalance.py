@@ -82,10 +82,10 @@ def test_the_plan_knows_the_maxmemory_of_the_servers(redis7, tmp_path, capsys):
         for node in redis7.masters:
             node.call("CONFIG", "SET", "maxmemory", 0)
 
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     held = read_rows(str(tmp_path), REBALANCE_LOAD, resource="memory_bytes")
     assert all(25 << 20 < row["capacity"] < 31 << 20 for row in held)
-    assert "capacity of memory: 95% of the maxmemory of 3 masters" in said
+    assert "capacity of memory: 95% of the maxmemory of 3 masters" in output
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     assert max(measure(cluster).max_over_mean(before, ids).values()) > 1.3
 
     assert rebalance(tmp_path, cluster) == OK
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert owners_of(cluster.masters[0]) == before
-    assert "every master ends within its limits" in said.out
-    assert "ok  targets have room for both copies" in said.out
-    assert re.search(r"in \d+ batch(es)?, about ", said.out)
-    assert "HOST:PORT" not in said.out
-    assert f"rebalance 127.0.0.1:{cluster.nodes[-1].port} --root {tmp_path} --plan" in said.out
+    assert "every master ends within its limits" in printed.out
+    assert "ok  targets have room for both copies" in printed.out
+    assert re.search(r"in \d+ batch(es)?, about ", printed.out)
+    assert "HOST:PORT" not in printed.out
+    assert f"rebalance 127.0.0.1:{cluster.nodes[-1].port} --root {tmp_path} --plan" in printed.out
     (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
-    assert f"dry run: nothing was changed; --plan {plan['plan_id']} --apply carries it out" in said.err
+    assert f"dry run: nothing was changed; --plan {plan['plan_id']} --apply carries it out" in printed.err
     assert (tmp_path / "reports" / f"plan-{plan['plan_id']}.html").exists()
     assert not exists(str(tmp_path), PLAN_STEPS)
 
@@ -240,10 +240,10 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     stored = store_moves(tmp_path / "stored", valkey, hot_moves(valkey, 4))
 
     assert rebalance(tmp_path, valkey, "--user", "few") == BAD_INPUT
-    said = capsys.readouterr().err
-    assert "keys cannot be measured: " in said
-    assert "NOPERM" in said
-    assert len(without_progress(said)) == 1
+    errors = capsys.readouterr().err
+    assert "keys cannot be measured: " in errors
+    assert "NOPERM" in errors
+    assert len(without_progress(errors)) == 1
     assert rebalance(tmp_path, valkey, "--user", "few", "--resources", "keys") == OK
     assert "keys" in capsys.readouterr().out
     words = ("--user", "few", "--plan", stored.plan_id, "--apply", "--patience", "0.1")
@@ -256,7 +256,7 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("arguments", "reason"),
     [
         (["127.0.0.1:1"], "127.0.0.1:1: "),
         (["127.0.0.1:1", "--rate", "0"], "--rate from 1"),
@@ -267,9 +267,9 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
         (["127.0.0.1:1", "--plan", "abcd"], "no plan there"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(words, reason, tmp_path, capsys):
-    assert program.run(["rebalance", *words, "--root", str(tmp_path)]) == BAD_INPUT
+def test_what_cannot_be_asked_is_one_line(arguments, reason, tmp_path, capsys):
+    assert program.run(["rebalance", *arguments, "--root", str(tmp_path)]) == BAD_INPUT
 
-    said = capsys.readouterr().err
-    assert reason in said
-    assert len(without_progress(said)) == 1
+    errors = capsys.readouterr().err
+    assert reason in errors
+    assert len(without_progress(errors)) == 1

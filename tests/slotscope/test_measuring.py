@@ -78,11 +78,11 @@ def test_all_keys_are_measured_where_the_time_allows_it(shape, monkeypatch):
     by_slot: dict[int, int] = {}
     for key, (_, size) in keys.items():
         by_slot[key_slot(key)] = by_slot.get(key_slot(key), 0) + size
-    found = estimate_slot_memory([part], dict.fromkeys(by_slot, 1))
+    actual = estimate_slot_memory([part], dict.fromkeys(by_slot, 1))
 
     assert part.whole
     assert estimate_all([part]).memory_bytes == (server.memory_bytes, 0.0, False)
-    assert (found.bytes_by_slot, found.error) == (by_slot, 0.0)
+    assert (actual.bytes_by_slot, actual.error) == (by_slot, 0.0)
     assert server.sent["RANDOMKEY"] == 0
 
 
@@ -113,12 +113,12 @@ def test_ranges_of_a_sample_hold_the_truth_in_93_of_100_data_sets(monkeypatch):
         shape = SHAPES[seed % len(SHAPES)]
         server = SimulatedKeys(shape(random.Random(seed)), Clock(), seed)
         (part,) = measured(server, seconds_for_all(dict(server.keys)) / 3, monkeypatch)
-        found = estimate_all([part]).memory_bytes
+        actual = estimate_all([part]).memory_bytes
         assert not part.is_measured
         assert part.limits is not None
-        assert found.value + found.error <= part.limits[1] + 1
-        hits[shape.__name__] += abs(found.value - server.memory_bytes) <= found.error
-        errors.append(found.error / found.value)
+        assert actual.value + actual.error <= part.limits[1] + 1
+        hits[shape.__name__] += abs(actual.value - server.memory_bytes) <= actual.error
+        errors.append(actual.error / actual.value)
 
     assert sum(hits.values()) >= 0.93 * 200, hits
     assert min(hits.values()) >= 0.9 * 200 / len(SHAPES), hits

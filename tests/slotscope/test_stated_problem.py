@@ -51,9 +51,9 @@ def test_who_wants_no_headroom_gets_none_and_who_wants_more_gets_that() -> None:
 def fitted(memory_error: float, all_keys_s: float | None = None, **wishes: object) -> tuple[float, float, list[str]]:
     """Tolerance of memory, least gain and warnings, where the memory of a master may be off by *memory_error*."""
     inputs = Inputs(read_nodes(NODES.encode()), LOADS, memory_error=memory_error, all_keys_s=all_keys_s)
-    found = state_problem(Request(**wishes), inputs)  # type: ignore[arg-type]
-    warnings = [caveat.text for caveat in found.warnings if caveat.code == "tolerance-raised"]
-    return found.problem.tolerance["memory_bytes"], float(found.problem.gain_min), warnings  # type: ignore[index]
+    result = state_problem(Request(**wishes), inputs)  # type: ignore[arg-type]
+    warnings = [caveat.text for caveat in result.warnings if caveat.code == "tolerance-raised"]
+    return result.problem.tolerance["memory_bytes"], float(result.problem.gain_min), warnings  # type: ignore[index]
 
 
 def test_the_default_tolerance_is_raised_to_three_errors_of_memory() -> None:
@@ -133,7 +133,7 @@ def test_weights_and_drains_are_named_on_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "said"),
+    ("wishes", "reason"),
     [
         ({"weight": ("127.0.0.1:7000",)}, "--weight 127.0.0.1:7000: write NODE=WEIGHT"),
         ({"weight": ("127.0.0.1:7000=-1",)}, "must be more than 0"),
@@ -141,6 +141,6 @@ def test_weights_and_drains_are_named_on_the_command_line() -> None:
         ({"soft": ("ops",)}, "--soft ops: not balanced"),
     ],
 )
-def test_a_wrong_word_about_a_node_or_goal_is_named(wishes: dict[str, object], said: str) -> None:
-    with pytest.raises((InputError, PlanError), match=said):
+def test_a_wrong_word_about_a_node_or_goal_is_named(wishes: dict[str, object], reason: str) -> None:
+    with pytest.raises((InputError, PlanError), match=reason):
         stated(**wishes)

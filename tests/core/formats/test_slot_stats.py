@@ -59,7 +59,7 @@ def test_a_poll_has_a_time_and_a_node():
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reason"),
     [
         (b"{", "not a line of JSON"),
         (b"[]", "a JSON object"),
@@ -72,11 +72,11 @@ def test_a_poll_has_a_time_and_a_node():
         (b'{"time": 1, "slot_stats": [[true, {}]]}', "entry 0 is not a slot"),
     ],
 )
-def test_a_line_that_is_no_poll_says_why(line, said):
+def test_a_line_that_is_no_poll_says_why(line, reason):
     with pytest.raises(DecodeError) as caught:
         read_slot_stats_line(line, line=9, source="f")
 
-    assert said in caught.value.reason
+    assert reason in caught.value.reason
     assert (caught.value.offset, caught.value.source) == (9, "f")
 
 

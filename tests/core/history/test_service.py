@@ -227,8 +227,8 @@ def test_an_outage_of_seconds_is_not_joined_to_one_of_an_hour_before_and_a_new_m
         line(OLD, 2061, "config-epoch", epoch=7, detail="failover", role="M"),
         line(OTHER, 2100, "fail-cleared", subject=NEW, role="M"),
     ]
-    found = find_incidents(history(lines))
-    failovers = [incident for incident in found if incident.kind == "failover"]
+    incidents = find_incidents(history(lines))
+    failovers = [incident for incident in incidents if incident.kind == "failover"]
 
     assert [(incident.winner, *lacks(incident)) for incident in failovers] == [
         (NEW, ("unreached", OLD, 21.0, 2000.0, 2001.0, 2001.001)),

@@ -58,9 +58,9 @@ def test_an_observer_is_found_by_id_prefix_address_or_port(wanted: str, found: s
     assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
 
 
-@pytest.mark.parametrize(("wanted", "said"), [("a", "may be"), ("x", "no observer"), ("", "no observer")])
-def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, said: str) -> None:
-    with pytest.raises(ClusterCoreError, match=said):
+@pytest.mark.parametrize(("wanted", "reason"), [("a", "may be"), ("x", "no observer"), ("", "no observer")])
+def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, reason: str) -> None:
+    with pytest.raises(ClusterCoreError, match=reason):
         find_observer(wanted, {A: "10.0.0.1:7000", "ab" * 20: "10.0.0.1:7001"})
 
 

@@ -69,7 +69,7 @@ def test_a_cluster_in_order_shows_nothing():
 
 
 @pytest.mark.parametrize(
-    ("name", "info", "code", "severity", "words"),
+    ("name", "info", "code", "severity", "text"),
     [
         ("ra", {"master_link_status": "down"}, SymptomCode.NO_REPLICATION_LINK, Severity.ERROR, "no link to its master 10.0.0.1:7000"),
         ("ra", {"slave_repl_offset": "50000000"}, SymptomCode.REPLICATION_LAG, Severity.WARNING, "50,000,000 bytes behind"),
@@ -83,12 +83,12 @@ def test_a_cluster_in_order_shows_nothing():
         ("b", {"loading": "1"}, SymptomCode.LOADING, Severity.WARNING, "is loading"),
     ],
 )  # fmt: skip
-def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, words):
+def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, text):
     """One symptom for one trouble, and no other."""
     (symptom,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
 
     assert (symptom.code, symptom.severity) == (code, severity)
-    assert words in symptom.text
+    assert text in symptom.text
 
 
 def test_lag_is_seen_whatever_name_a_node_was_asked_by():

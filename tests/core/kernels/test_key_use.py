@@ -54,8 +54,8 @@ def test_amounts_of_slots_and_prefixes_are_the_sums_of_those_of_their_keys(keys)
     assert amounts is None or amounts.tolist() == expected
     assert (amounts is None) == all(ttl is idle is freq is None for _, _, ttl, idle, freq in keys)
     assert slots.sum(axis=0).tolist() == [sum(row[at] for row in expected) for at in range(len(USES))]
-    found = dict(zip(prefixes.names().to_pylist(), prefixes.amounts().tolist(), strict=True))
-    for name, sums in found.items():
+    rows = dict(zip(prefixes.names().to_pylist(), prefixes.amounts().tolist(), strict=True))
+    for name, sums in rows.items():
         below = [row for row, (key, *_) in zip(expected, keys, strict=True) if key.startswith(name)]
         assert sums == [sum(row[at] for row in below) for at in range(len(USES))]
     assert uses.knows_idle == any(idle is not None for *_, idle, _ in keys)

@@ -61,7 +61,7 @@ def test_the_95th_percentile_is_that_of_the_nearest_rank():
 
 
 @pytest.mark.parametrize(
-    ("windows", "how", "smoothing", "said"),
+    ("windows", "how", "smoothing", "reason"),
     [
         ([[1, 2], [1]], "last", 0.3, "window 1 has 1 slots, the first 2"),
         ([], "last", 0.3, "no window"),
@@ -69,7 +69,7 @@ def test_the_95th_percentile_is_that_of_the_nearest_rank():
         ([[1]], "ewma", 0.0, "smoothing"),
     ],
 )
-def test_windows_that_do_not_combine_are_refused(windows, how, smoothing, said):
+def test_windows_that_do_not_combine_are_refused(windows, how, smoothing, reason):
     """A window that misses slots is a mistake, not a load of 0."""
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=reason):
         combine_windows(windows, how, smoothing=smoothing)

@@ -266,7 +266,7 @@ def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
 
 
 @pytest.mark.parametrize(
-    ("magic", "kind", "said"),
+    ("magic", "kind", "reason"),
     [
         ("REDIS0012", 26, "value type 26 is unknown: a stream with idempotent producers, Redis 8.6"),
         ("REDIS0015", 33, "value type 33 is not read: a rate limiter"),
@@ -276,11 +276,11 @@ def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
         ("REDIS0015", 32, "hash template 5 was not defined before"),
     ],
 )
-def test_a_type_that_is_not_read_is_named_with_the_server_that_has_it(magic: str, kind: int, said: str):
+def test_a_type_that_is_not_read_is_named_with_the_server_that_has_it(magic: str, kind: int, reason: str):
     first, other = build.key("a", 0, build.string("v")), build.key("b", kind, b"\5")
     rows, _, error = skim_all(build.rdb(first, other, magic=magic))
 
     assert [row[1] for row in rows] == [b"a"]
     assert isinstance(error, DecodeError)
-    assert error.reason.startswith(said)
+    assert error.reason.startswith(reason)
     assert error.offset == 9 + len(first) + (3 if kind == 32 else 0)

@@ -206,7 +206,7 @@ def test_of_a_damaged_dump_only_whole_lines_are_written():
                 writer = writer or ValueWriter(
                     skimmer.head, state.JSON, source="d.rdb", permissive=True, buffer_bytes=1 << rng.randrange(12, 20)
                 )
-                out += b"".join(bytes(one) for one in writer.pieces(data, batch, np.arange(len(batch))))
+                out += b"".join(bytes(piece) for piece in writer.pieces(data, batch, np.arange(len(batch))))
         keys = [json.loads(line) for line in out.splitlines()]
         left_out += sum(writer.left_out.values()) if writer else 0
         lines += len(keys)

@@ -199,7 +199,7 @@ def test_limits_are_what_whole_slots_can_add_up_to():
 
 
 @pytest.mark.parametrize(
-    ("loads", "said"),
+    ("loads", "reason"),
     [
         ([1, -2, 3], "slot 1 is negative: -2"),
         ([1, 2, math.nan], "slot 2 is nan"),
@@ -208,9 +208,9 @@ def test_limits_are_what_whole_slots_can_add_up_to():
         ([1, 2], "2 loads for 3 slots"),
     ],
 )
-def test_a_load_that_cannot_be_is_named_with_its_slot(loads, said):
+def test_a_load_that_cannot_be_is_named_with_its_slot(loads, reason):
     """Missing, negative, NaN and infinite loads are refused, never planned with."""
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=reason):
         validate(problem(loads, "aab", "ab"))
 
 

@@ -114,7 +114,7 @@ def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "text"),
     [
         ({"doubted": ("r",)}, "b:1 (b) does not reach r:1 (r)"),
         ({"replicas_online": 1}, "1 of 2 replicas have lost their master (INFO replication)"),
@@ -122,7 +122,7 @@ def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
         ({"used_memory": 96, "memory_max": 100}, "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"),
     ],
 )
-def test_a_run_waits_for_what_went_wrong_since_it_began(changed, words):
+def test_a_run_waits_for_what_went_wrong_since_it_began(changed, text):
     def sight(**changed) -> ClusterSight:
         facts = {"replicas_online": 2, "addresses": {"r": "r:1"}} | changed
         return SeenCluster(thirds(), changed={"b": facts}).look("abc")
@@ -132,7 +132,7 @@ def test_a_run_waits_for_what_went_wrong_since_it_began(changed, words):
     run.start, run.receivers = replace(run.start, sight=sight()), frozenset("b")
 
     assert run.unhealthy(sight()) == ""
-    assert run.unhealthy(sight(**changed)) == words
+    assert run.unhealthy(sight(**changed)) == text
     run.start, run.receivers = replace(run.start, sight=sight(doubted=("r",))), frozenset("c")
     assert run.unhealthy(sight(doubted=("r",), used_memory=96, memory_max=100)) == ""
 

@@ -67,7 +67,7 @@ def test_a_node_that_will_join_need_not_be_there_yet():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("zone_share_max = 1.5\n", "line 1: zone_share_max is a share"),
         ("\n\nzone_share_max = nan\n", "line 3: zone_share_max must be finite, not nan"),
@@ -87,26 +87,26 @@ def test_a_node_that_will_join_need_not_be_there_yet():
         ("a = 1\na = 2\n", "line 2: "),
     ],
 )
-def test_an_error_names_its_line(text, said):
+def test_an_error_names_its_line(text, reason):
     """And says what to write instead where that is known."""
     with pytest.raises(PlanError) as caught:
         read_placement(text, "p.toml")
 
     assert str(caught.value).startswith("p.toml: line ")
-    assert said in str(caught.value)
+    assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("node", "said"),
+    ("node", "reason"),
     [
         ("10.0.0.7:7000", "line 2: 10.0.0.7:7000 is not in the cluster; add = true"),
         ("10.0.0.3:7000", f"line 2: 10.0.0.3:7000 is a replica of {A}"),
     ],
 )
-def test_a_node_that_is_no_master_of_the_cluster_is_refused(node, said):
+def test_a_node_that_is_no_master_of_the_cluster_is_refused(node, reason):
     """A replica has no slots of its own to move."""
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=reason):
         masters_of(topology(), read_placement(f'[[nodes]]\nnode = "{node}"\n'))
 
 

@@ -38,19 +38,19 @@ def test_clocks_that_agree_need_no_warning():
 
 
 @pytest.mark.parametrize(
-    ("ahead_ns", "words"),
+    ("ahead_ns", "text"),
     [
         (3600 * S, "3600.000 s ahead of packets: the logs are in time zone +01:00"),
         (-19800 * S, "19800.000 s behind packets: the logs are in time zone -05:30"),
         (7 * S, "7.000 s ahead of packets (4 events"),
     ],
 )
-def test_a_clock_that_is_off_is_named(ahead_ns, words):
+def test_a_clock_that_is_off_is_named(ahead_ns, text):
     """Quarters of an hour look like a time zone; anything else is a clock."""
     difference = compare_clocks(logged(ahead_ns), CAPTURED)
 
     assert difference is not None
-    assert words in difference.warning
+    assert text in difference.warning
 
 
 def test_events_that_one_side_tells_more_often_are_not_paired():

@@ -25,7 +25,7 @@ def keys_of(name: str, arguments: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("words", "keys"),
+    ("text", "keys"),
     [
         ("GET k", "k"),
         ("get k", "k"),
@@ -50,9 +50,9 @@ def keys_of(name: str, arguments: list[bytes]) -> list[bytes]:
     ],
 )
 @pytest.mark.parametrize("name", TABLES)
-def test_keys_are_found_where_the_command_has_them(name, words, keys):
+def test_keys_are_found_where_the_command_has_them(name, text, keys):
     """First, last and step; number of keys; keyword; by hand where the server gives no specification."""
-    assert keys_of(name, words.encode().split(b" ")) == keys.encode().split()
+    assert keys_of(name, text.encode().split(b" ")) == keys.encode().split()
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -97,14 +97,14 @@ def shapes(name: str, command: str, random: Random) -> list[list[bytes]]:
     if not specs or any(NOT_KEY in spec.flags for spec in specs):
         return []  # COMMAND GETKEYS refuses those
     head = command.encode().split(b"|")
-    found = []
+    result = []
     for _ in range(SHAPES_PER_COMMAND):
         extra = abs(info.arity) - len(head) + (random.randrange(7) if info.arity < 0 else 0)
-        found.append([*head, *(random.choice(WORDS) for _ in range(extra))])
+        result.append([*head, *(random.choice(WORDS) for _ in range(extra))])
     cut_off = (b"migrate", b"keys")  # COMMAND GETKEYS and the redirection read this one differently
     return [
         arguments
-        for arguments in found
+        for arguments in result
         if table_of(name).find(arguments) is info and (arguments[0], arguments[-1].lower()) != cut_off
     ]
 

@@ -201,7 +201,7 @@ def test_replies_of_a_real_server_describe_what_cluster_nodes_does(
 
         topology = read_topology(raw)
 
-        assert [(one.id, one.port, one.slots) for one in topology.nodes] == [(own.id, own.port, own.slots)]
+        assert [(node.id, node.port, node.slots) for node in topology.nodes] == [(own.id, own.port, own.slots)]
 
 
 @pytest.mark.servers
@@ -219,4 +219,4 @@ def test_what_redis_cli_prints_is_the_same_topology(
     topology = read_topology(shown)
 
     assert topology.uncovered() == SlotSet()
-    assert [found.id for found in topology.nodes] == [node.call("CLUSTER", "MYID").decode()]
+    assert [node.id for node in topology.nodes] == [node.call("CLUSTER", "MYID").decode()]

@@ -35,11 +35,11 @@ def talk(port: int, numbers: range) -> None:
 
 def packets_in(folder: Path) -> list[bytes]:
     """All packets with a number; one that TCP sent again differs from the first by the id of IP."""
-    found = []
+    result = []
     for path in sorted(folder.glob("[!.]*")):
         packets = CaptureReader().feed(gzip.decompress(path.read_bytes()))
-        found += [one.data for one in packets if isinstance(one, Packet) and MARK[:10] in one.data]
-    return found
+        result += [packet.data for packet in packets if isinstance(packet, Packet) and MARK[:10] in packet.data]
+    return result
 
 
 @pytest.mark.servers

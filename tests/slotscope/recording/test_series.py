@@ -38,10 +38,10 @@ def test_a_file_cut_anywhere_holds_all_flushes_before_the_cut(tmp_path_factory, 
     os.truncate(partial, cut)
     whole = sum(size <= cut for size in sizes) - 1
 
-    found = recover(partial)
+    actual = recover(partial)
 
-    assert found is not None
-    assert found.torn == (cut not in sizes)
+    assert actual is not None
+    assert actual.torn == (cut not in sizes)
     assert [plain(path) for path in finished(folder)] == ([b"".join(lines[:whole])] if whole else [])
     assert not partial.exists()
 

@@ -134,10 +134,10 @@ def test_a_recorder_lands_in_a_store(store, tmp_path):
 def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(store, tmp_path, capsys):
     words = ["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--kinds", "polls"]
     code = run([*words, "--duration", "1"])
-    told = without_progress(capsys.readouterr().err)
+    errors = without_progress(capsys.readouterr().err)
 
     assert code == 2
-    assert len(told) == 1
-    assert "s3://nowhere/x/cache/" in told[0]
-    assert ": cannot be written: " in told[0]
+    assert len(errors) == 1
+    assert "s3://nowhere/x/cache/" in errors[0]
+    assert ": cannot be written: " in errors[0]
     assert list(tmp_path.iterdir()) == []

@@ -80,10 +80,10 @@ def test_a_terminal_shows_the_answer_then_tables_and_counts_what_it_leaves_out()
 
 
 def test_plain_text_has_no_escapes_whatever_names_say() -> None:
-    said = plain_text(document([NODES[1]]))
+    text = plain_text(document([NODES[1]]))
 
-    assert "\x1b" not in said
-    assert r"<b>\x1b[31m" in said
+    assert "\x1b" not in text
+    assert r"<b>\x1b[31m" in text
 
 
 def test_a_page_has_every_row_with_the_figure_behind_its_words_and_folds_what_explains() -> None:

@@ -85,10 +85,10 @@ def test_a_command_is_never_cut():
 def test_json_has_the_commands_of_each_batch():
     stored, prospect = dry_run(MOVES)
 
-    found = json_value(dry_run_json(stored, prospect))
+    record = json_value(dry_run_json(stored, prospect))
 
-    (batch,) = found["batches"]
-    assert (found["plan_id"], found["path"], found["refusals"]) == (stored.plan_id, "migrateslots", [])
+    (batch,) = record["batches"]
+    assert (record["plan_id"], record["path"], record["refusals"]) == (stored.plan_id, "migrateslots", [])
     assert batch["jobs"] == [{"source": "a", "target": "b", "slots": "1-2 7", "serialized_bytes": 30.0}]
     assert batch["commands"] == [{"node": "a:1", "command": "CLUSTER MIGRATESLOTS SLOTSRANGE 1 2 7 7 NODE b"}]
 

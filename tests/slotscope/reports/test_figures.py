@@ -21,7 +21,7 @@ def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
     """A slot of few bytes in the dump can hold most in memory."""
     report = keyspace_report()
     slot = key_slot(b"user1")
-    slots = [replace(one, memory_bytes=one.keys) for one in report.slots]
+    slots = [replace(slot, memory_bytes=slot.keys) for slot in report.slots]
     slots[slot] = replace(slots[slot], memory_bytes=10_000_000, top_key=b"{user1}:set", top_key_memory=9_000_000)
 
     heaviest = heavy_slots(replace(report, slots=slots), 1)[0]
@@ -33,7 +33,7 @@ def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
 def test_where_memory_of_some_keys_is_not_known_slots_weigh_by_bytes() -> None:
     """A sum that lacks some would rank wrongly."""
     report = keyspace_report()
-    slots = [replace(one, memory_bytes=one.keys if one.slot % 2 else None) for one in report.slots]
+    slots = [replace(slot, memory_bytes=slot.keys if slot.slot % 2 else None) for slot in report.slots]
 
     assert weighed_by(replace(report, slots=slots)) is Weight.BYTES
 

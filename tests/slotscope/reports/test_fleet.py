@@ -83,7 +83,7 @@ def test_the_worst_cluster_comes_first(root):
     """Open incidents, then a failed last run, what was read in part, skew, age; a failure that a later run mended is none."""
     report = load_fleet(root, NOW_MS)
 
-    assert [one.cluster for one in report.clusters] == [
+    assert [cluster.cluster for cluster in report.clusters] == [
         "burning",
         "failing",
         "lost",
@@ -93,8 +93,8 @@ def test_the_worst_cluster_comes_first(root):
         "even",
     ]
     told = {
-        one.cluster: [re.sub(r"failed .* ago", "failed 0 s ago", words) for words in troubles(one, NOW_MS)]
-        for one in report.clusters
+        cluster.cluster: [re.sub(r"failed .* ago", "failed 0 s ago", trouble) for trouble in troubles(cluster, NOW_MS)]
+        for cluster in report.clusters
     }
     assert told == {
         "burning": ["2 open: story 3"],
@@ -109,8 +109,8 @@ def test_the_worst_cluster_comes_first(root):
 
 @pytest.mark.long
 def test_figures_are_those_of_the_newest_finished_snapshot(root):
-    uneven = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "uneven")
-    even = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "even")
+    uneven = next(cluster for cluster in load_fleet(root, NOW_MS).clusters if cluster.cluster == "uneven")
+    even = next(cluster for cluster in load_fleet(root, NOW_MS).clusters if cluster.cluster == "even")
 
     assert (uneven.snapshot, uneven.masters, uneven.keys, uneven.memory_bytes, uneven.skew) == ("new", 4, 100, 400, 2.0)
     assert (even.history, even.incidents, even.open_incidents, even.recorded_until_ms) == (
@@ -168,10 +168,10 @@ def test_a_terminal_of_80_columns_shows_every_figure(root):
 @pytest.mark.long
 def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
     assert slotscope("fleet", "--root", root, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
 
-    assert told["report"]["clusters"][0]["cluster"] == "burning"
-    assert told["verdict"].startswith(
+    assert output["report"]["clusters"][0]["cluster"] == "burning"
+    assert output["verdict"].startswith(
         "7 clusters: 1 with open incidents, 2 with a failed last run, 1 read in part, 1 with a master above"
     )
 

@@ -45,12 +45,12 @@ def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, sto
 def test_the_lanes_of_who_failed_and_who_took_over_stand_above_those_of_an_earlier_meeting() -> None:
     """A person who opens the page looks for them first."""
     report = history_report()
-    failover = next(one for one in report.incidents if one.kind == "failover")
+    failover = next(incident for incident in report.incidents if incident.kind == "failover")
     calm = replace(failover, number=1, kind="membership", subject=C, winner=None, figures={})
 
     lanes = draw_lanes(replace(report, incidents=[calm, replace(failover, number=2)]), {}, Room())
 
-    assert [one.lane.node.node_id for one in lanes[:3]] == [failover.subject, failover.winner, C]
+    assert [lane.lane.node.node_id for lane in lanes[:3]] == [failover.subject, failover.winner, C]
 
 
 def test_slots_that_move_one_by_one_stay_one_span() -> None:
@@ -196,7 +196,7 @@ def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs()
     assert told[1] == "# 2 of 3 nodes answer so"
     assert told[-1] == f"{A} flags: master,fail -> master"
     assert [line for line in told if line.startswith("#")] == [*told[:2], told[-2]]
-    assert [sorted(one.record()) for one in others] == [["differences", "first", "nodes", "second"]]
+    assert [sorted(other.record()) for other in others] == [["differences", "first", "nodes", "second"]]
 
 
 def test_what_differs_is_said_field_by_field() -> None:
@@ -227,12 +227,20 @@ def test_a_headline_about_an_outage_is_the_failover_that_caused_it() -> None:
 
 
 def test_a_shard_of_unknown_slots_that_was_out_for_long_is_graver_than_a_short_refusal_of_all() -> None:
-    one = history_report().incidents[0]
+    incidents = history_report().incidents[0]
     long = replace(
-        one, kind="failover", variant="automatic", slot_count=None, figures={"outage_min_ms": 4400, "outage_ms": 4500}
+        incidents,
+        kind="failover",
+        variant="automatic",
+        slot_count=None,
+        figures={"outage_min_ms": 4400, "outage_ms": 4500},
     )
     short = replace(
-        one, kind="outage", variant="whole cluster", slot_count=None, figures={"outage_min_ms": 46, "outage_ms": 55}
+        incidents,
+        kind="outage",
+        variant="whole cluster",
+        slot_count=None,
+        figures={"outage_min_ms": 46, "outage_ms": 55},
     )
     longer = replace(short, figures={"outage_min_ms": 4000, "outage_ms": 4100})
 
@@ -246,7 +254,7 @@ def test_the_longest_outage_is_that_of_all_incidents() -> None:
 
     assert report.longest_outage is not None
     assert report.longest_outage.figures["outage_ms"] == max(
-        one.figures.get("outage_ms") or 0 for one in report.incidents
+        incident.figures.get("outage_ms") or 0 for incident in report.incidents
     )
     assert report.longest_outage.kind == "failover"
 
@@ -263,9 +271,9 @@ def test_a_story_names_the_id_of_a_node_once() -> None:
 
 def test_a_loss_of_at_least_nothing_is_no_figure() -> None:
     """Offsets that matched when the old master was last heard leave the loss unknown; those of all it sent say that there was none."""
-    one = history_report().incidents[0]
-    unknown = replace(one, figures=one.figures | {"offset_gap_bytes": 0, "unheard_ms": 4})
-    none = replace(one, figures=one.figures | {"offset_gap_bytes": 0, "unheard_ms": 0})
+    incidents = history_report().incidents[0]
+    unknown = replace(incidents, figures=incidents.figures | {"offset_gap_bytes": 0, "unheard_ms": 4})
+    none = replace(incidents, figures=incidents.figures | {"offset_gap_bytes": 0, "unheard_ms": 0})
 
     assert "offset_gap_bytes" not in unknown.known_figures
     assert none.known_figures["offset_gap_bytes"] == 0

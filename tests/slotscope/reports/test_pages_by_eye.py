@@ -101,8 +101,8 @@ REPORTS: dict[str, Callable[[], Any]] = {
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A root with a page of every kind, and the list of them."""
     root = tmp_path_factory.mktemp("root")
-    found = {name: Path(deliver(made(), root=str(root), html=None, stream=None)) for name, made in REPORTS.items()}
-    return found | {"index": root / "reports" / INDEX}
+    result = {name: Path(deliver(made(), root=str(root), html=None, stream=None)) for name, made in REPORTS.items()}
+    return result | {"index": root / "reports" / INDEX}
 
 
 @pytest.fixture(params=[*REPORTS, "index"])
@@ -136,11 +136,11 @@ def violations(page: Page) -> list[str]:
     """What axe-core finds, a line each: the rule, and the first of the elements that break it."""
     if not page.run("return Boolean(window.axe)"):
         page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE})
-    found = page.driver.execute_async_script(
+    result = page.driver.execute_async_script(
         "const done = arguments[0]; window.axe.run(document, {resultTypes: ['violations']}).then((all) => done(all.violations.map((one) => "
         "`${one.id} ${one.nodes.length}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`)), (error) => done([String(error)]))"
     )
-    return list(found)
+    return list(result)
 
 
 def sticks_out_px(page: Page) -> int:

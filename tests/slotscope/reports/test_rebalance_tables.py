@@ -59,13 +59,13 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
         made.stored.plan_id, plan.verdict, plan.cost, 2,
     )  # fmt: skip
     assert (report.moved_bytes, report.lower_bound_bytes) == (plan.moved, plan.bound)
-    assert [(one.resource, one.before, one.after) for one in report.reaches] == [
+    assert [(reach.resource, reach.before, reach.after) for reach in report.reaches] == [
         (reach.resource, float(reach.before), float(reach.after)) for reach in plan.reach
     ]
-    assert {slot: (one.source, one.target) for one in report.transfers for slot in one.slots} == {
+    assert {slot: (transfer.source, transfer.target) for transfer in report.transfers for slot in transfer.slots} == {
         move.slot: (move.source, move.target) for move in plan.moves
     }
-    assert sum(one.bytes or 0 for one in report.transfers) == plan.moved
+    assert sum(transfer.bytes or 0 for transfer in report.transfers) == plan.moved
     assert report.created_at_ms == MADE_MS
 
 
@@ -102,10 +102,10 @@ def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path
     write_plan(str(tmp_path), make_plan(problem, nodes, snapshot_id="s", created_at_ms=1), parts={})
 
     report = load_rebalance_report(str(tmp_path))
-    said = re.findall(r"(?:at least|minimum) ([\d.]+ k?B)", f"{terminal_of(report)} {page_of(report)}")
+    minimums = re.findall(r"(?:at least|minimum) ([\d.]+ k?B)", f"{terminal_of(report)} {page_of(report)}")
 
     assert 0 < report.lower_bound_bytes <= report.moved_bytes
-    assert set(said) == {amount("memory_bytes", report.lower_bound_bytes)}
+    assert set(minimums) == {amount("memory_bytes", report.lower_bound_bytes)}
 
 
 @pytest.mark.long

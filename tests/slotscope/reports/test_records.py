@@ -37,12 +37,17 @@ def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):
     with pytest.raises(OSError, match="no"), running(str(tmp_path), "key-slots", "b"):
         raise OSError("no")
 
-    (one,) = json.loads(json_text(summaries(str(tmp_path), ["a"])))
+    (record,) = json.loads(json_text(summaries(str(tmp_path), ["a"])))
 
-    assert (one["job"], one["snapshot_id"], one["cluster"], one["run_id"]) == ("key-slots", "a", "c", run.run_id)
-    assert (one["input_files"], one["input_bytes"], one["rows"]) == (2, 10, {NODE_LOAD.name: 1})
-    assert [check["value"] for check in one["checks"]] == [1, 1]
-    assert one["seconds"] >= 0
+    assert (record["job"], record["snapshot_id"], record["cluster"], record["run_id"]) == (
+        "key-slots",
+        "a",
+        "c",
+        run.run_id,
+    )
+    assert (record["input_files"], record["input_bytes"], record["rows"]) == (2, 10, {NODE_LOAD.name: 1})
+    assert [check["value"] for check in record["checks"]] == [1, 1]
+    assert record["seconds"] >= 0
     assert summaries(str(tmp_path), ["b"]) == summaries(str(tmp_path / "none"), ["a"]) == []
 
 

@@ -66,8 +66,8 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
         changed(node, node_id=name, address="fd00:0:0:1::17:6379") for node, name in zip(report.nodes, ids, strict=True)
     ]
     report = replace(
-        report, nodes=nodes, slots=slots, big_keys=[changed(one, key=key) for one in report.big_keys],
-        prefixes=[changed(one, name=key) for one in report.prefixes],
+        report, nodes=nodes, slots=slots, big_keys=[changed(big_key, key=key) for big_key in report.big_keys],
+        prefixes=[changed(prefix, name=key) for prefix in report.prefixes],
     )  # fmt: skip
 
     lines = rendered(report, encoding=encoding).splitlines()

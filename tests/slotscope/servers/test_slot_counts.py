@@ -57,10 +57,10 @@ def test_every_slot_is_counted_exactly_once_while_the_batch_size_changes(count, 
         counted.append(command[2])
         return command[2] * 3
 
-    found = count(master(reply, batches))
+    actual = count(master(reply, batches))
 
     assert counted == list(range(FIRST, LAST + 1))
-    assert found == {slot: SlotCount(slot * 3) for slot in counted}
+    assert actual == {slot: SlotCount(slot * 3) for slot in counted}
 
 
 @pytest.mark.parametrize(

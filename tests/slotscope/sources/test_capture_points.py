@@ -63,7 +63,7 @@ def clock_notes(told: Told) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("first", "second", "ahead_ns", "words"),
+    ("first", "second", "ahead_ns", "text"),
     [
         ("a", "b", AHEAD_NS, "0.300 s ahead of"),
         ("z", "a", -2_000_000_000, "2.000 s behind"),
@@ -71,7 +71,7 @@ def clock_notes(told: Told) -> list[str]:
     ],
 )
 def test_points_that_overlap_are_put_on_the_clock_of_the_first_by_the_segments_that_both_saw(
-    packets: list[Packet], whole: Told, tmp_path: Path, first: str, second: str, ahead_ns: int, words: str
+    packets: list[Packet], whole: Told, tmp_path: Path, first: str, second: str, ahead_ns: int, text: str
 ) -> None:
     """Whatever their names, and also where their times seem not to overlap."""
     files = [
@@ -83,7 +83,7 @@ def test_points_that_overlap_are_put_on_the_clock_of_the_first_by_the_segments_t
 
     assert_same_story(told, whole, near_ns=NEAR_NS if ahead_ns < 0 else 0)
     (note,) = clock_notes(told)
-    assert note == f"the clock of {second}.pcap is {words} that of the first point; its times are corrected"
+    assert note == f"the clock of {second}.pcap is {text} that of the first point; its times are corrected"
 
 
 @pytest.mark.long

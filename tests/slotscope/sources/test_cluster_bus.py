@@ -33,14 +33,14 @@ def read(path, rows: str = "messages", *, permissive: bool = False) -> list[dict
 def test_every_message_of_a_capture_is_a_row(source) -> None:
     plain = captured([gzip.decompress(CAPTURE.read_bytes())]).messages
 
-    found = source(CAPTURE).collect()
+    rows = source(CAPTURE).collect()
 
     assert source(CAPTURE).columns == [field.name for field in MESSAGE_FIELDS]
-    assert [row["message_id"] for row in found] == list(range(len(plain)))
-    assert [(row["type_number"], row["total_bytes"], row["sender"]) for row in found] == [
+    assert [row["message_id"] for row in rows] == list(range(len(plain)))
+    assert [(row["type_number"], row["total_bytes"], row["sender"]) for row in rows] == [
         (decode_message(message.raw).type, message.totlen, message.sender) for message in plain
     ]
-    assert all(row["understood"] for row in found)
+    assert all(row["understood"] for row in rows)
 
 
 def test_every_gossip_entry_is_a_row(source) -> None:
@@ -53,7 +53,7 @@ def test_every_gossip_entry_is_a_row(source) -> None:
 def test_a_bitmap_has_one_number_however_often_and_wherever_it_is_sent(tmp_path) -> None:
     path, other = tmp_path / "bus.pcap", tmp_path / "other.pcap"
     slots = [bitmap(1), bitmap(2), bitmap(1)]
-    path.write_bytes(pcap(conversation([encode_message(ping(myslots=one)) for one in slots])))
+    path.write_bytes(pcap(conversation([encode_message(ping(myslots=slot)) for slot in slots])))
     other.write_bytes(pcap(conversation([encode_message(ping(myslots=bitmap(2)))])))
 
     first, second, third = (row["bitmap_id"] for row in read(path))

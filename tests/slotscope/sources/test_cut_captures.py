@@ -28,8 +28,8 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def failover(incidents: list[Incident]) -> Incident:
-    (found,) = [one for one in incidents if one.kind == "failover"]
-    return found
+    (actual,) = [incident for incident in incidents if incident.kind == "failover"]
+    return actual
 
 
 def with_logs(*captures: Path) -> Told:
@@ -52,14 +52,14 @@ def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cu
 def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
     """Who was held for failing by whom, who decided it, who voted and who won, at the times of the logs."""
     truth = failover(whole.incidents)
-    found = failover(with_logs(*([cut] if with_capture else [])).incidents)
+    incidents = failover(with_logs(*([cut] if with_capture else [])).incidents)
 
-    assert (found.subject, found.winner, found.epoch, found.votes) == (
+    assert (incidents.subject, incidents.winner, incidents.epoch, incidents.votes) == (
         truth.subject, truth.winner, truth.epoch, truth.votes,
     )  # fmt: skip
     mine, theirs = (
         {(step.kind, step.actor): step.ts_ns for step in one.steps if step.kind in ("fail-decided", "vote", "won")}
-        for one in (found, truth)
+        for one in (incidents, truth)
     )
     assert mine.keys() == theirs.keys()
     assert all(abs(mine[key] - theirs[key]) < 150_000_000 for key in mine)

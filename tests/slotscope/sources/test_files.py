@@ -18,11 +18,11 @@ DATA = os.urandom(300_000) + bytes(3_000_000)
 def read_all(path, start=0):
     stream = open_stream(str(path), start=start)
     room = memoryview(bytearray(100_000))
-    found = bytearray()
+    result = bytearray()
     while count := stream.readinto(room):
-        found += room[:count]
+        result += room[:count]
     stream.close()
-    return bytes(found)
+    return bytes(result)
 
 
 def compress(data, codec):

@@ -36,8 +36,8 @@ def told(name: str, evidence: Evidence) -> Told:
 
 
 def failover(name: str, evidence: Evidence) -> Incident:
-    (found,) = [one for one in told(name, evidence).incidents if one.kind == "failover"]
-    return found
+    (incident,) = [incident for incident in told(name, evidence).incidents if incident.kind == "failover"]
+    return incident
 
 
 def won(one: Incident) -> tuple[int, int]:
@@ -52,10 +52,10 @@ def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> N
     """Winner, old master, epoch, and a time that holds the true one."""
     (true,) = RECORDED[name].promotions
 
-    found = failover(name, evidence)
+    actual = failover(name, evidence)
 
-    low_ns, high_ns = won(found)
-    assert TruePromotion(found.winner, found.subject, found.epoch or 0, true.min_ns, true.max_ns) == true
+    low_ns, high_ns = won(actual)
+    assert TruePromotion(actual.winner, actual.subject, actual.epoch or 0, true.min_ns, true.max_ns) == true
     assert low_ns <= true.max_ns
     assert high_ns >= true.min_ns
 
@@ -63,20 +63,20 @@ def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> N
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_time_of_a_promotion_is_known_within_one_interval_of_the_polls(name: str) -> None:
     """And the time that news takes: 150 ms."""
-    found = failover(name, POLLS)
-    answers = [one["asked"] for one in RECORDED[name].polls(1, None) if f"{found.winner} " in _own_row(one["text"])]
+    actual = failover(name, POLLS)
+    answers = [poll["asked"] for poll in RECORDED[name].polls(1, None) if f"{actual.winner} " in _own_row(poll["text"])]
     longest_ns = max(after - before for before, after in pairwise(answers))
 
-    low_ns, high_ns = won(found)
+    low_ns, high_ns = won(actual)
 
     assert high_ns - low_ns <= longest_ns + 150_000_000
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_logs_alone_leave_the_slots_and_the_adoption_of_a_failover_unknown(name: str) -> None:
-    found = failover(name, LOGS)
+    actual = failover(name, LOGS)
 
-    assert (found.slots, found.slot_count, found.adoption_ms) == ("", None, None)
+    assert (actual.slots, actual.slot_count, actual.adoption_ms) == ("", None, None)
 
 
 def _own_row(text: str) -> str:
@@ -94,19 +94,19 @@ def test_logs_and_polls_together_know_each_outage_of_either_within_its_bounds(na
 def outages(name: str, evidence: Evidence) -> list[Outage]:
     """When which slots were not served, by the addresses of nodes."""
     history = RESTARTED.told(evidence).history if name == "polled-restart" else told(name, evidence).history
-    found = find_service(history, find_episodes(history), find_promotions(history)).outages
+    service = find_service(history, find_episodes(history), find_promotions(history)).outages
     at = history.addresses
-    return [one._replace(interval=one.interval._replace(node=at[one.interval.node])) for one in found]
+    return [one._replace(interval=one.interval._replace(node=at[one.interval.node])) for one in service]
 
 
 def lost_outages(name: str, some: Evidence, more: Evidence) -> list[Outage]:
     """Outages by *some* evidence that *more* does not show within the same bounds; a master may turn out to have no slots."""
-    known = [one.interval for one in outages(name, more)]
+    known = [outage.interval for outage in outages(name, more)]
     return [
-        one
-        for one in outages(name, some)
-        if not any(_is_narrower(other, one.interval) for other in known)
-        and (one.bits is not None or any(other.node == one.interval.node for other in known))
+        outage
+        for outage in outages(name, some)
+        if not any(_is_narrower(other, outage.interval) for other in known)
+        and (outage.bits is not None or any(other.node == outage.interval.node for other in known))
     ]
 
 
@@ -134,9 +134,9 @@ def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -
 
 def test_rules_of_the_bus_are_not_checked_without_packets() -> None:
     """R164 and R165: logs and polls do not show the reports and votes that a verdict or a win rests on."""
-    found = find_findings(told("bus-redis-7.0", BOTH).history)
+    findings = find_findings(told("bus-redis-7.0", BOTH).history)
 
-    assert {one.code for one in found} == {"one-host"}
+    assert {one.code for one in findings} == {"one-host"}
 
 
 SURE = ("failover", "failure", "outage", "restart", "resync", "data-loss")
@@ -151,8 +151,8 @@ def subset(kinds: tuple[str, ...]) -> Evidence:
 def incidents(name: str, evidence: Evidence) -> set[tuple[str, str]]:
     """Kind and winner of each incident; a restart may be told by the failover that it ended."""
     at = told(name, evidence).history.addresses
-    found = {(one.kind, at.get(one.winner, "")) for one in told(name, evidence).incidents}
-    starts = (step.kind == "process-started" for one in told(name, evidence).incidents for step in one.steps)
+    found = {(incident.kind, at.get(incident.winner, "")) for incident in told(name, evidence).incidents}
+    starts = (step.kind == "process-started" for incident in told(name, evidence).incidents for step in incident.steps)
     return found | {("restart", "")} if any(starts) else found
 
 
@@ -163,9 +163,9 @@ def test_more_evidence_never_finds_less(name: str, kinds: tuple[str, ...]) -> No
     some = subset(kinds)
     supersets = [subset((*kinds, other)) for other in KINDS[name] if other not in kinds]
     low_ns, high_ns = won(failover(name, some))
-    found = {one for one in incidents(name, some) if one[0] in SURE}
+    actual = {incident for incident in incidents(name, some) if incident[0] in SURE}
 
     bounds = [won(failover(name, more)) for more in supersets]
-    assert [found - incidents(name, more) for more in supersets] == [set()] * len(supersets)
+    assert [actual - incidents(name, more) for more in supersets] == [set()] * len(supersets)
     assert [low_ns <= low + LINE_NS and high <= high_ns + LINE_NS for low, high in bounds] == [True] * len(supersets)
     assert [lost_outages(name, some, more) for more in supersets] == [[]] * len(supersets)

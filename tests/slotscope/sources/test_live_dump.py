@@ -78,15 +78,15 @@ def figures(reader: RdbUnitReader) -> dict[str, Any]:
 def test_a_dump_from_a_replica_is_the_one_that_it_writes_to_its_disk(name, framing):
     """Same figures, all checksums right; the server is rid of us as soon as all is there."""
     with replicated(name, DISKLESS[framing]) as (_, replica):
-        found = figures(RdbUnitReader(RdbUnit(live(replica), 0), memory=MemorySettings()))
+        actual = figures(RdbUnitReader(RdbUnit(live(replica), 0), memory=MemorySettings()))
         wait_for(lambda: b"connected_slaves:0" in replica.call("INFO", "replication"), "the server to forget us", 5)
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
         path = str(Path(replica.directory) / "dump.rdb")
         expected = figures(RdbUnitReader(RdbUnit(path, 1), memory=MemorySettings()))
 
-    assert len(found["keys"]) == KEYS + 204
-    assert found == expected
+    assert len(actual["keys"]) == KEYS + 204
+    assert actual == expected
 
 
 def test_a_master_is_refused_unless_it_is_allowed():
@@ -112,13 +112,13 @@ def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monke
     with replicated("redis-7.0") as (master, replica):
         master.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
         wait_for(lambda: replica.call("FUNCTION", "LIST"), "the replica to have the library")
-        found = everything_told(live(replica), tmp_path)
+        actual = everything_told(live(replica), tmp_path)
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
         expected = everything_told(str(Path(replica.directory) / "dump.rdb"), tmp_path)
 
-    assert found["resp"].startswith(b"*4\r\n$8\r\nFUNCTION")
-    assert found == expected
+    assert actual["resp"].startswith(b"*4\r\n$8\r\nFUNCTION")
+    assert actual == expected
 
 
 def everything_told(source: str, folder: Path) -> dict[str, Any]:
@@ -135,13 +135,13 @@ def test_advice_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
     """In the one pass, however few keys are held at a time."""
     monkeypatch.setattr(byte_streams, "HELD_BYTES", 20_000)
     with replicated(name) as (_, replica):
-        found = advice_rows(live(replica))
+        actual = advice_rows(live(replica))
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
         advice = advice_rows(str(Path(replica.directory) / "dump.rdb"))
 
     assert len(advice) > 100
-    assert found == advice
+    assert actual == advice
 
 
 def advice_rows(source: str) -> list[Any]:

@@ -27,7 +27,7 @@ KEYS = (b"a", b"b")
 
 
 @pytest.mark.parametrize(
-    ("access", "said"),
+    ("access", "reason"),
     [
         (Access(), ()),
         (Access(password="p"), ("AUTH", "p")),
@@ -35,14 +35,14 @@ KEYS = (b"a", b"b")
         (Access("u"), ()),
     ],
 )
-def test_migrate_brings_the_password_to_the_target(access, said):
+def test_migrate_brings_the_password_to_the_target(access, reason):
     """AUTH or AUTH2 before KEYS; REPLACE only where it is asked for; database 0."""
     nodes = LiveNodes(access, ("s", "t"), {"s": Address("h", 1), "t": Address("10.0.0.2", 7000)})
 
     plain, replace = (nodes._arguments(Migrate("s", "t", KEYS, again), 7500) for again in (False, True))
 
-    assert plain == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, *said, "KEYS", *KEYS)
-    assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *said, "KEYS", *KEYS)
+    assert plain == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, *reason, "KEYS", *KEYS)
+    assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *reason, "KEYS", *KEYS)
 
 
 def test_a_node_that_is_not_the_one_that_is_meant_gets_no_command(redis_cluster_node):

@@ -78,13 +78,13 @@ def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
 
     told = tell(write(tmp_path / "bus.pcap", kept))
 
-    (found,) = [one for one in told.incidents if one.kind == "failover"]
-    (truth,) = [one for one in whole.incidents if one.kind == "failover"]
-    assert (found.winner, found.subject, found.epoch) == (truth.winner, truth.subject, truth.epoch)
-    assert found.variant == "unknown"
-    assert "TAKEOVER" not in summary_of(found, {})
-    assert found.promoted_min_ns <= truth.promoted_max_ns
-    assert truth.promoted_min_ns <= found.promoted_max_ns
+    (incident,) = [incident for incident in told.incidents if incident.kind == "failover"]
+    (truth,) = [incident for incident in whole.incidents if incident.kind == "failover"]
+    assert (incident.winner, incident.subject, incident.epoch) == (truth.winner, truth.subject, truth.epoch)
+    assert incident.variant == "unknown"
+    assert "TAKEOVER" not in summary_of(incident, {})
+    assert incident.promoted_min_ns <= truth.promoted_max_ns
+    assert truth.promoted_min_ns <= incident.promoted_max_ns
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ def test_paths_of_a_manifest_begin_where_it_lies(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "no cluster in it"),
         ("rdb = 'a'", "rdb: options stand below the name of their cluster"),
@@ -49,8 +49,8 @@ def test_paths_of_a_manifest_begin_where_it_lies(tmp_path):
         ("\0", "Invalid|Found"),
     ],
 )
-def test_what_is_no_manifest_is_said_in_one_line(tmp_path, text, told):
-    with pytest.raises(InputError, match=rf"clusters\.toml: .*({told})"):
+def test_what_is_no_manifest_is_said_in_one_line(tmp_path, text, expected):
+    with pytest.raises(InputError, match=rf"clusters\.toml: .*({expected})"):
         read_manifest(str(put(tmp_path / "clusters.toml", text)))
 
 
@@ -99,6 +99,6 @@ def test_the_topology_of_polls_is_that_of_the_newest(tmp_path):
     lines = [{"time": 1_795_254_729 + at, "node": "127.0.0.1:7001", "text": one} for at, one in enumerate(("", text))]
     polls.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
-    found = load_topology(str(polls))
+    actual = load_topology(str(polls))
 
-    assert found == load_topology(str(NODES))
+    assert actual == load_topology(str(NODES))

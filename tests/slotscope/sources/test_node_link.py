@@ -30,8 +30,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("raw", "said"), HOSTILE.values(), ids=HOSTILE)
-def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
+@pytest.mark.parametrize(("raw", "reason"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_reply_is_an_error_with_its_reason(raw, reason):
     with scripted(lambda words: raw) as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError) as error:
@@ -39,8 +39,8 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
         link.close()
         told = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), Schedule(1.0)).ask()
 
-    assert str(error.value) == said
-    assert told == Refused(Address("127.0.0.1", port), said)
+    assert str(error.value) == reason
+    assert told == Refused(Address("127.0.0.1", port), reason)
 
 
 def test_what_is_no_reply_after_replies_of_the_same_packet_is_an_error():

@@ -25,7 +25,7 @@ NS = 1_795_254_729_693_956_704
 
 
 @pytest.mark.parametrize(
-    ("told", "ns"),
+    ("expected", "ns"),
     [
         (NS, NS),
         (str(NS), NS),
@@ -41,9 +41,9 @@ NS = 1_795_254_729_693_956_704
         (float("nan"), None), (float("inf"), None), ("1e400", None), ("9999-12-31T23:59:59", None),
     ],
 )  # fmt: skip
-def test_a_time_is_understood_in_every_unit(told, ns):
+def test_a_time_is_understood_in_every_unit(expected, ns):
     """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
-    assert time_ns(told) == ns
+    assert time_ns(expected) == ns
 
 
 def info_poll(seconds: int, node: str, maxmemory: int, **more: object) -> str:
@@ -131,7 +131,7 @@ def test_a_line_that_is_no_poll_says_why(raw, reason):
 def test_no_value_of_json_raises_anything_else(value):
     shapes = (value, {"time": value, "node": value, "text": TEXT}, {"time": NS, "text": value, "node": value})
 
-    assert all(outcome(json.dumps(told).encode()) in ("poll", "line 1") for told in shapes)
+    assert all(outcome(json.dumps(shape).encode()) in ("poll", "line 1") for shape in shapes)
 
 
 def outcome(raw: bytes) -> str:

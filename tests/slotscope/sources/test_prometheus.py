@@ -116,7 +116,7 @@ def test_a_query_that_is_too_large_is_halved(endpoint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "document", "said"),
+    ("status", "document", "reason"),
     [
         (401, {"error": "unauthorized"}, f"HTTP 401: unauthorized; set {TOKEN}, or {USER} and {PASSWORD}"),
         (400, {"error": "parse error"}, "HTTP 400: parse error"),
@@ -125,24 +125,25 @@ def test_a_query_that_is_too_large_is_halved(endpoint, tmp_path):
         (200, "x", "not an answer of Prometheus"),
     ],
 )  # fmt: skip
-def test_a_refusal_is_a_line(endpoint, tmp_path, status, document, said):
+def test_a_refusal_is_a_line(endpoint, tmp_path, status, document, reason):
     server = endpoint(lambda query, time_s: (status, document))
 
-    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+    with pytest.raises(InputError, match=reason.replace("(", r"\(")):
         fetch_metrics(server.url, "", FROM, FROM + S, str(tmp_path), {})
 
 
 @pytest.mark.parametrize(
-    ("url", "said"), [("http://127.0.0.1:1", "no answer: .*refused"), ("file:///etc/passwd", "write http://HOST:9090")]
+    ("url", "reason"),
+    [("http://127.0.0.1:1", "no answer: .*refused"), ("file:///etc/passwd", "write http://HOST:9090")],
 )
-def test_a_server_that_is_not_there_is_a_line(tmp_path, url, said):
+def test_a_server_that_is_not_there_is_a_line(tmp_path, url, reason):
     """Exit 2, as for any input that is not there."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=reason):
         fetch_metrics(url, "", FROM, FROM + S, str(tmp_path), {})
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "reason"),
     [
         ((None, None), "--prometheus-url needs --from and --to"),
         (("yesterday", "2026-01-01T00:00:00Z"), "--prometheus-url needs --from and --to"),
@@ -150,9 +151,9 @@ def test_a_server_that_is_not_there_is_a_line(tmp_path, url, said):
         (("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"), "at most 7 days"),
     ],
 )
-def test_a_time_is_checked_before_anything_is_asked(words, said):
-    with pytest.raises(InputError, match=said):
-        check_range(*words)
+def test_a_time_is_checked_before_anything_is_asked(arguments, reason):
+    with pytest.raises(InputError, match=reason):
+        check_range(*arguments)
 
 
 def test_saved_answers_become_rows_with_the_time_before(tmp_path):

@@ -52,10 +52,10 @@ def test_a_fault_in_a_guessed_range_asks_for_the_whole_file(tmp_path):
         RdbUnit(str(path), len(DUMP), wrong, None, 1, 2),
     ]
 
-    found = [_facts(RdbTask((unit,))) for unit in ranges]
+    actual = [_facts(RdbTask((unit,))) for unit in ranges]
 
-    assert [facts["split_failed"] for facts in found] == ["split point is inside a record", found[1]["split_failed"]]
-    assert found[1]["split_failed"]
+    assert [facts["split_failed"] for facts in actual] == ["split point is inside a record", actual[1]["split_failed"]]
+    assert actual[1]["split_failed"]
     assert _facts(RdbTask((RdbUnit(str(path), len(DUMP)),)))["split_failed"] is None
 
 

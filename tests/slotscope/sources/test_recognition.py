@@ -93,11 +93,11 @@ def test_a_file_is_what_its_first_bytes_say(data, kind, about, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(data)
 
-    found = recognise(str(path))
+    actual = recognise(str(path))
 
-    assert found.kind is kind
-    assert about in found.about
-    assert found.about.isprintable()
+    assert actual.kind is kind
+    assert about in actual.about
+    assert actual.about.isprintable()
 
 
 @given(data=st.data())
@@ -112,10 +112,10 @@ def test_cut_and_changed_files_end_in_a_line(data, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(raw)
 
-    found = recognise(str(path))
+    actual = recognise(str(path))
 
-    assert found.kind in FileKind
-    assert found.about.isprintable()
+    assert actual.kind in FileKind
+    assert actual.about.isprintable()
 
 
 def test_folders_are_searched_and_hidden_files_are_not(tmp_path):
@@ -139,7 +139,7 @@ def words_of(found: list[Recognised]) -> dict[str, list[str]]:
 
 def test_files_of_one_kind_are_read_by_one_command():
     """Captures, logs and polls of one cluster belong together."""
-    found = known(
+    actual = known(
         p=FileKind.BUS_CAPTURE,
         l1=FileKind.SERVER_LOG,
         l2=FileKind.SERVER_LOG,
@@ -147,7 +147,7 @@ def test_files_of_one_kind_are_read_by_one_command():
         s=FileKind.SENTINEL_LOG,
     )
 
-    words = words_of(found)
+    words = words_of(actual)
 
     assert set(words) == {"history", "lab sentinel-replay"}
     assert {"p", "l1", "l2", "n"} < set(words["history"])
@@ -165,13 +165,13 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
     manifest = tmp_path / "a.manifest"
     manifest.write_bytes(b"file a.1.base.rdb seq 1 type b\nfile a.1.incr.aof seq 1 type i\n")
     base, increment = (str(tmp_path / name) for name in ("a.1.base.rdb", "a.1.incr.aof"))
-    found = [
+    actual = [
         Recognised(str(manifest), FileKind.AOF_MANIFEST),
         Recognised(base, FileKind.RDB),
         Recognised(increment, FileKind.AOF),
     ]
 
-    assert words_of(found) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
+    assert words_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
 
 
 def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
@@ -179,10 +179,10 @@ def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
     for name, written in (("old", 1), ("new", 2)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (written, written))
-    found = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
+    actual = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
 
-    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.INFO)], "R", "s")
-    alone = fitting_jobs(found, "R", "s")
+    jobs, left = fitting_jobs([*actual, *known(d=FileKind.RDB, m=FileKind.INFO)], "R", "s")
+    alone = fitting_jobs(actual, "R", "s")
 
     assert str(tmp_path / "new") in jobs[0].words
     assert str(tmp_path / "old") not in jobs[0].words

@@ -36,9 +36,9 @@ def read(
 
 
 def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
-    found = read(tmp_path, logs={"sentinel.log": LINES})
+    actual = read(tmp_path, logs={"sentinel.log": LINES})
 
-    started, told = found.logged[ID]
+    started, told = actual.logged[ID]
     assert isinstance(started, Started)
     assert started.version == (9, 1)
     assert isinstance(told, Told)
@@ -47,10 +47,10 @@ def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
 
 def test_logs_of_other_servers_are_passed_over(tmp_path: Path) -> None:
     """A master's log may lie in the same folder."""
-    found = read(tmp_path, logs={"7000.log": ["12:M 21 Nov 2026 09:54:54.879 * Ready to accept connections"]})
+    actual = read(tmp_path, logs={"7000.log": ["12:M 21 Nov 2026 09:54:54.879 * Ready to accept connections"]})
 
-    assert found.logged == {}
-    assert found.strangers == set()
+    assert actual.logged == {}
+    assert actual.strangers == set()
 
 
 def test_a_rotated_log_is_known_by_its_port_or_by_what_the_user_says(tmp_path: Path) -> None:
@@ -77,16 +77,16 @@ def test_a_poll_is_known_by_its_port_when_others_name_it(tmp_path: Path) -> None
         {"t": 1795254894896657338, "port": 1, "kind": "replication"},
     ]
 
-    found = read(tmp_path, polls=polls)
+    actual = read(tmp_path, polls=polls)
 
-    assert sorted(found.polled) == [ID, "b" * 40]
-    assert found.strangers == {"1"}
-    assert found.answers == 2
+    assert sorted(actual.polled) == [ID, "b" * 40]
+    assert actual.strangers == {"1"}
+    assert actual.answers == 2
 
 
 def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
     with pytest.raises(DecodeError):
         read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]})
-    found = read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]}, polls=["x"], strict=False)
+    actual = read(tmp_path, logs={"sentinel.log": [*LINES, "what \0 is this"]}, polls=["x"], strict=False)
 
-    assert len(found.logged[ID]) == 2
+    assert len(actual.logged[ID]) == 2

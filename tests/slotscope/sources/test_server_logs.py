@@ -82,11 +82,11 @@ def test_what_the_user_says_counts_before_what_lines_say(tmp_path, node, owner):
     assert observers == {owner[0]}
 
 
-@pytest.mark.parametrize("words", ["x.log", "x.log=", "x.log=not-a-node", f"y.log={A}"])
-def test_a_mapping_that_names_no_log_or_no_node_is_refused(tmp_path, words):
+@pytest.mark.parametrize("text", ["x.log", "x.log=", "x.log=not-a-node", f"y.log={A}"])
+def test_a_mapping_that_names_no_log_or_no_node_is_refused(tmp_path, text):
     """A wish that would change nothing is a mistake of the user."""
-    with pytest.raises(InputError, match=words.partition("=")[0]):
-        find_logs([write(tmp_path, "x.log")], [words])
+    with pytest.raises(InputError, match=text.partition("=")[0]):
+        find_logs([write(tmp_path, "x.log")], [text])
 
 
 def test_a_bad_line_stops_a_strict_reader_and_is_counted_by_a_permissive_one(tmp_path):
@@ -163,19 +163,19 @@ def test_a_gzip_that_was_cut_gives_what_it_holds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "hours"), [("UTC", 0), ("+01:00", 1), ("-0530", -5.5), ("+9", 9), ("Europe/Berlin", 1), ("UTC+2", 2)]
+    ("text", "hours"), [("UTC", 0), ("+01:00", 1), ("-0530", -5.5), ("+9", 9), ("Europe/Berlin", 1), ("UTC+2", 2)]
 )
-def test_zones_are_offsets_or_names(tmp_path, words, hours):
+def test_zones_are_offsets_or_names(tmp_path, text, hours):
     """21 November: Berlin is one hour ahead."""
-    (line,) = ServerLog(write(tmp_path, "x.log", EVENT), LogOptions(zone=words))
+    (line,) = ServerLog(write(tmp_path, "x.log", EVENT), LogOptions(zone=text))
 
     assert line.row.ts_ns == MOMENT_NS - int(hours * 3_600_000_000_000)
 
 
-@pytest.mark.parametrize("words", ["Nowhere/Atlantis", "+99:00", "../../etc/passwd", "", "\0"])
-def test_a_zone_that_there_is_not_is_refused(words):
+@pytest.mark.parametrize("text", ["Nowhere/Atlantis", "+99:00", "../../etc/passwd", "", "\0"])
+def test_a_zone_that_there_is_not_is_refused(text):
     with pytest.raises(InputError, match="unknown time zone"):
-        zone_of(words)
+        zone_of(text)
 
 
 def test_zones_that_say_nothing_else_are_utc():

@@ -33,24 +33,24 @@ def sums(rows, told, kind, *by):
     node_of = {row["source"]: attribute(row["source"], {}, told.topology).node_id for row in rows}
     for source, owners in owners_of(rows).items():
         node_of[source] = attribute(source, owners, told.topology).node_id
-    found = Counter()
+    result = Counter()
     for row in rows:
         if row["kind"] == kind:
             node = None if kind in (TAG, PREFIX) else node_of[row["source"]] or row["owner_id"]
             group = (node, *(row[name] for name in by))
             for name in LOADS:
-                found[*group, name] += row[name] or 0
+                result[*group, name] += row[name] or 0
             for at, amount in enumerate(row["amounts"] or ()):
-                found[*group, at] += amount
-    return +found
+                result[*group, at] += amount
+    return +result
 
 
 def owners_of(rows):
-    found = {}
+    result = {}
     for row in rows:
         if row["kind"] == OWNER:
-            found.setdefault(row["source"], Counter())[row["owner_id"]] += row["keys"]
-    return found
+            result.setdefault(row["source"], Counter())[row["owner_id"]] += row["keys"]
+    return result
 
 
 def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):
@@ -89,11 +89,11 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
 
 
 def sum_of_known(rows, name):
-    found = {}
+    result = {}
     for row in rows:
         if row[name] is not None:
-            found[row["slot"]] = found.get(row["slot"], 0) + row[name]
-    return found
+            result[row["slot"]] = result.get(row["slot"], 0) + row[name]
+    return result
 
 
 @given(st.lists(st.integers(0, 4 * TASK_BYTES), min_size=1, max_size=60), st.integers(1, 9))

@@ -30,14 +30,14 @@ def test_counters_of_several_files_become_rates_per_slot_and_owner(tmp_path):
         poll(20, "h:2", {6: (7, 30)}) + poll(30, "h:2", {6: (7, 230)}) + poll(30, "r:1", {5: (9, 9)})
     )
 
-    found = read_activity([str(tmp_path / "*.jsonl")], how="mean", left_out={"r:1"})
+    actual = read_activity([str(tmp_path / "*.jsonl")], how="mean", left_out={"r:1"})
 
-    figures = {(figure.metric, figure.slot): figure for figure in found.figures}
+    figures = {(figure.metric, figure.slot): figure for figure in actual.figures}
     assert figures["cpu_usec", 5][2:] == (30.0, 1, 0)
     assert figures["cpu_usec", 6][2:] == ((4.0 + 20.0) / 2, 2, 1)
     assert figures["keys", 5][2:] == (2.0, 2, 0)
     assert figures["keys", 6][2:] == ((2 + 2 + 7 + 7) / 4, 4, 0)
-    assert found.loads("keys")[5:8] == [2.0, 4.5, 0.0]
+    assert actual.loads("keys")[5:8] == [2.0, 4.5, 0.0]
 
 
 def test_a_single_poll_has_no_rates(tmp_path):
@@ -66,9 +66,9 @@ def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
     log = "OK\n" + "".join(f"{T + second}.000000 [0 h:1] {words}\n" for second, words in commands)
     (tmp_path / "m.log.gz").write_bytes(gzip.compress(log.encode()))
 
-    found = read_activity([], [str(tmp_path / "m.log.gz")], how="mean")
+    actual = read_activity([], [str(tmp_path / "m.log.gz")], how="mean")
 
-    assert {f.slot: (f.value, f.windows) for f in found.figures} == {a: (3 / 60 / 2, 2), b: (1 / 60 / 2, 2)}
+    assert {f.slot: (f.value, f.windows) for f in actual.figures} == {a: (3 / 60 / 2, 2), b: (1 / 60 / 2, 2)}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_bad_lines_stop_or_are_listed(tmp_path, kind, text, offset):
 
     with pytest.raises(DecodeError, match=f"f: offset {offset}: "):
         read_activity(**given, how="last")
-    found = read_activity(**given, how="last", permissive=True)
-    assert [(record.source, record.offset) for record in found.bad] == [(str(tmp_path / "f"), offset)]
+    actual = read_activity(**given, how="last", permissive=True)
+    assert [(record.source, record.offset) for record in actual.bad] == [(str(tmp_path / "f"), offset)]
 
 
 def test_a_file_that_is_not_there_is_named():

@@ -76,8 +76,8 @@ def slots_of_a(wires: tuple[Wire, ...], tmp_path: Path) -> list[str]:
     path = tmp_path / "bus.pcap"
     path.write_bytes(pcap(sorted((sent for wire in wires for sent in wire.sent), key=lambda sent: sent.ts_ns)))
     rows = [row for row, _ in fold([path], node_timeout_ms=2000).rows if isinstance(row, NodeViewRow)]
-    found = sorted((row for row in rows if (row.observer, row.node_id) == (B, A)), key=lambda row: row.valid_from_ns)
-    return list(dict.fromkeys(row.slots for row in found if row.slots))
+    result = sorted((row for row in rows if (row.observer, row.node_id) == (B, A)), key=lambda row: row.valid_from_ns)
+    return list(dict.fromkeys(row.slots for row in result if row.slots))
 
 
 def test_a_message_that_arrives_is_believed(tmp_path: Path) -> None:

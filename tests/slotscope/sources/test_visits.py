@@ -20,14 +20,14 @@ RATE = 1e6
 def visits(port: int, count: int, rate: float = RATE) -> Iterator[list[Visit]]:
     """*count* connections to the server at *port*."""
     address = Address("127.0.0.1", port)
-    found = [
+    result = [
         Visit(address, Checkup(str(number)), PacedLink(Access(timeout_s=1.0).connect(address), rate))
         for number in range(count)
     ]
     try:
-        yield found
+        yield result
     finally:
-        for visit in found:
+        for visit in result:
             visit.close()
 
 

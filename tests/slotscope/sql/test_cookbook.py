@@ -29,10 +29,10 @@ class Question(NamedTuple):
 
 def questions() -> list[Question]:
     """Every section that has a query and, below it, a table."""
-    found = re.findall(
+    result = re.findall(
         r"^## \d+\. (.*?)$.*?```sql\n(.*?)\n```\n\n((?:\|[^\n]*\n)+)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
-    return [Question(*one) for one in found]
+    return [Question(*one) for one in result]
 
 
 def test_the_page_asks_what_people_ask() -> None:

@@ -65,7 +65,7 @@ def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None
     basis = Basis(TIMEOUT_MS, True, 0, max(row[1] for row in rows))
     settled = random.Random(seed).randint(0, 300)
 
-    found = notes(rows, basis, HeaderStates(0, settled))
+    actual = notes(rows, basis, HeaderStates(0, settled))
 
     expected = []
     for node in sorted({row[0] for row in rows}):
@@ -75,8 +75,10 @@ def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None
             if said[1] < settled:
                 state.feed(Said(*said))
         expected.append((plain.finish(basis.last_ns), state.finish(basis.last_ns)))
-    states = [load(note[3], source="test").finish(basis.last_ns) for note in found if note[0] == "state"]
+    states = [load(note[3], source="test").finish(basis.last_ns) for note in actual if note[0] == "state"]
     assert states == [one for _, one in expected]
-    told = [note[2] for note in found if note[0] != "state"]
-    one_by_one = [[int(value) for value in one if not isinstance(value, str)] for spans, _ in expected for one in spans]
+    told = [note[2] for note in actual if note[0] != "state"]
+    one_by_one = [
+        [int(value) for value in span if not isinstance(value, str)] for spans, _ in expected for span in spans
+    ]
     assert told == one_by_one

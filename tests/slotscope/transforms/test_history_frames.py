@@ -33,11 +33,11 @@ def test_times_come_from_nanoseconds(spark):
     )
     bare = rows.drop(*(name for name in names if f"{name}_ns" in names))
 
-    found = with_times(bare, table)
+    actual = with_times(bare, table)
 
-    assert found.columns == names
+    assert actual.columns == names
     assert_rows(
-        found, "voter string, asked timestamp, answered timestamp",
+        actual, "voter string, asked timestamp, answered timestamp",
         ("a", datetime.fromtimestamp(T0_NS // 1000 / 1e6), None),
         ("b", None, datetime.fromtimestamp(-1e-6)),
     )  # fmt: skip
@@ -50,10 +50,10 @@ def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
     rows = frame(spark, table.unlabelled, *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
     bare = rows.drop(*(name for name in table.columns if f"{name}_ns" in table.columns))
 
-    found = with_times(bare, table).toArrow()
+    actual = with_times(bare, table).toArrow()
 
-    assert found.column("asked").cast(pa.int64()).to_pylist() == [ns // 1000 for ns in told]
-    assert with_times(bare.toArrow(), table).to_pylist() == found.to_pylist()
+    assert actual.column("asked").cast(pa.int64()).to_pylist() == [ns // 1000 for ns in told]
+    assert with_times(bare.toArrow(), table).to_pylist() == actual.to_pylist()
 
 
 BLOBS = "row_kind int, blob binary"
@@ -89,11 +89,11 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
         (captured.LOGS, logs(hostile)),
     )
 
-    found = unpacked(read, captured.LOGS, history.LOG_EVENTS)
+    actual = unpacked(read, captured.LOGS, history.LOG_EVENTS)
 
-    assert found.columns == history.LOG_EVENTS.unlabelled.names
+    assert actual.columns == history.LOG_EVENTS.unlabelled.names
     assert_rows(
-        found, LOGGED,
+        actual, LOGGED,
         ("a.log", 1, "a", "vote", "b", Decimal(2**64 - 1), ""),
         ("a.log", 2, None, "pfail", None, None, ""),
         ("a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
@@ -118,11 +118,11 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
     )  # fmt: skip
 
     unpacked(read, captured.LOGS, history.LOG_EVENTS).createOrReplaceTempView("log_events")
-    found = spark.sql(LOGGED_EVENTS)
+    actual = spark.sql(LOGGED_EVENTS)
 
-    assert set(found.columns) == set(history.EVENTS.unlabelled.names)
+    assert set(actual.columns) == set(history.EVENTS.unlabelled.names)
     assert_rows(
-        found,
+        actual,
         "observer string, ts_ns bigint, kind string, subject string, epoch decimal(20,0), detail string,"
         " source string, message_id bigint, settled_by bigint",
         ("a", T0_NS, "election-won", "b", Decimal(7), "won", "log", None, None),
@@ -146,7 +146,9 @@ def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(s
 
     warnings = clock_warnings(logged, events)
 
-    assert [(one.severity, one.code, one.subject) for one in warnings] == [("warning", Code.LOG_CLOCK, "a")]
+    assert [(warning.severity, warning.code, warning.subject) for warning in warnings] == [
+        ("warning", Code.LOG_CLOCK, "a")
+    ]
     assert clock_warnings(frame(spark, TOLD), events) == []
 
 
@@ -156,10 +158,10 @@ def test_figures_of_a_case_are_known_in_the_runs_that_have_them():
     schema = pa.schema([("case", pa.int32()), *PARAMETERS, *((name, pa.int64()) for name in FIGURES)])
     runs = pa.Table.from_pylist([{"case": 0, figure: 10}, {"case": 0, figure: 30}, {"case": 0}, {"case": 1}], schema)
 
-    found = quantiles(runs).filter(pc.field("figure") == figure)
+    actual = quantiles(runs).filter(pc.field("figure") == figure)
 
     columns = ["case", "runs", "known", "mean", "p10", "p50", "worst"]
-    assert sorted(tuple(row.values()) for row in found.select(columns).to_pylist()) == [
+    assert sorted(tuple(row.values()) for row in actual.select(columns).to_pylist()) == [
         (0, 3, 2, 20.0, 12.0, 20.0, 30.0),
         (1, 1, 0, None, None, None, None),
     ]

@@ -40,13 +40,13 @@ def notes(*headers, states=NO_STATES):
     """What `message_notes` makes of *headers*, in order."""
     run = Run("/nowhere", "history", "one")
     run.append(BUS_MESSAGES, headers)
-    found = [note for batch in message_notes(run, BASIS, states) for note in batch.to_pylist()]
-    return sorted(tuple(note.values()) for note in found)
+    rows = [note for batch in message_notes(run, BASIS, states) for note in batch.to_pylist()]
+    return sorted(tuple(note.values()) for note in rows)
 
 
 def test_a_span_is_what_a_node_says_until_it_says_something_else():
     """Headers in order of their messages, whatever order the rows are in; each node is folded for itself."""
-    found = notes(
+    actual = notes(
         header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B),
         header(B, 3, 0.2, repl_offset=Decimal(20)),
         header(A, 1, 0.0, repl_offset=Decimal(4)),
@@ -55,7 +55,7 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else():
         header(A, 8, 1.2, node_flags=SELF_REPLICA, replicaof=B),
     )
 
-    assert found == [
+    assert actual == [
         speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
         speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B),
         speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
@@ -65,9 +65,9 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else():
 def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
     """Longer than `Thresholds.silence_ns`, to its next header or to the end of the replay; exactly as long is not silent."""
     silence_s = Thresholds(TIMEOUT_MS * 1_000_000).silence_ns / SECOND
-    found = notes(header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
+    actual = notes(header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
 
-    assert found == [
+    assert actual == [
         speech(A, 0, 0, (1, 1), 1, silent=True),
         speech(A, silence_s + 0.01, silence_s + 0.01, (2, 2), 1),
         speech(B, 2 - silence_s, 2 - silence_s, (3, 3), 1),
@@ -77,7 +77,7 @@ def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
 
 def test_what_is_no_whole_header_of_a_node_says_nothing():
     """Short headers, cut ones, and senders that are no id."""
-    found = notes(
+    actual = notes(
         header(A, 1, 0, light=True),
         header(A, 2, 0, node_flags=None),
         header(A, 3, 0, state=None),
@@ -87,17 +87,17 @@ def test_what_is_no_whole_header_of_a_node_says_nothing():
         header(f"{A}\n<script>", 7, 0),
     )
 
-    assert found == notes() == []
+    assert actual == notes() == []
 
 
 def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits():
     greatest, unknown = Decimal(2**64 - 1), {"current_epoch": None, "config_epoch": None, "repl_offset": None}
-    found = notes(
+    actual = notes(
         header(A, 1, 1, current_epoch=greatest, config_epoch=greatest, repl_offset=greatest),
         header(B, 2, 1, **unknown),
     )
 
-    assert found == [
+    assert actual == [
         speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
         speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
     ]  # fmt: skip

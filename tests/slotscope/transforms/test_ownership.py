@@ -16,10 +16,10 @@ INTERVALS = (
 
 def assert_owners(spark, views, *rows) -> None:
     """Views are (observer, node, slots, from, to, earliest from, evidence)."""
-    found = find_owners(pa.Table.from_pylist([dict(zip(VIEW_COLUMNS, view, strict=True)) for view in views]))
+    owners = find_owners(pa.Table.from_pylist([dict(zip(VIEW_COLUMNS, view, strict=True)) for view in views]))
 
-    assert found.schema == OWNERS
-    assert_rows(spark_frame(spark, found), INTERVALS, *rows)
+    assert owners.schema == OWNERS
+    assert_rows(spark_frame(spark, owners), INTERVALS, *rows)
 
 
 def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -> None:

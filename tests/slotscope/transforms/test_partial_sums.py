@@ -37,10 +37,10 @@ def by_slot(rows: pa.Table) -> pa.Table:
 
 
 def test_a_step_sees_all_rows_of_its_kinds_with_one_key_and_sums_of_nulls_are_null(spark, partial):
-    found = partial.of(SLOT, step=by_slot, by="slot")
+    actual = partial.of(SLOT, step=by_slot, by="slot")
 
     rows = ((1, 5, 10), (2, 4, None), (3, 1, None))
-    assert_rows(spark_frame(spark, found), "slot int, keys bigint, serialized_bytes bigint", *rows)
+    assert_rows(spark_frame(spark, actual), "slot int, keys bigint, serialized_bytes bigint", *rows)
 
 
 def test_a_kind_without_rows_has_the_columns_of_the_step(spark, partial):
@@ -57,9 +57,9 @@ def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spa
 
 
 def test_without_a_topology_no_row_has_a_node(spark):
-    found = with_node(ROWS, None)
+    actual = with_node(ROWS, None)
 
-    assert_rows(spark_frame(spark, found), "node_id string", *[(None,)] * len(ROWS))
+    assert_rows(spark_frame(spark, actual), "node_id string", *[(None,)] * len(ROWS))
 
 
 def test_rows_of_other_inputs_stay_when_one_is_read_again(spark, partial):
@@ -71,11 +71,11 @@ def test_rows_of_other_inputs_stay_when_one_is_read_again(spark, partial):
 
 def test_amounts_become_columns_and_are_0_where_a_row_has_none(spark):
     amounts = list(range(1, len(USES) + 1))
-    found = with_amounts(partial_table({"kind": SLOT, "slot": 1, "amounts": amounts}, {"kind": SLOT, "slot": 2}))
+    actual = with_amounts(partial_table({"kind": SLOT, "slot": 1, "amounts": amounts}, {"kind": SLOT, "slot": 2}))
 
     schema = f"slot int, {', '.join(f'{name} bigint' for name in USES)}"
-    assert_rows(spark_frame(spark, found), schema, (1, *amounts), (2, *[0] * len(USES)))
-    assert "amounts" not in found.column_names
+    assert_rows(spark_frame(spark, actual), schema, (1, *amounts), (2, *[0] * len(USES)))
+    assert "amounts" not in actual.column_names
 
 
 def test_small_files_and_few_units_are_few_and_large_files_of_many_units_are_not(tmp_path):

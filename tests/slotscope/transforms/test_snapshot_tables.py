@@ -104,10 +104,10 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
     rows = [(1, A, A, 6, 30), (2, B, B, 1, 8), (1, B, A, 1, 2)]
     slots = spark.createDataFrame([(*row, None, None, None) for row in rows], SLOTS).toArrow()
 
-    found = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2", "c": "h:3"}, {B: 0.25, "c": None})
+    actual = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2", "c": "h:3"}, {B: 0.25, "c": None})
 
     assert_table(
-        spark, found,
+        spark, actual,
         "node_id string, address string, slots int, keys long, keys_share double, keys_over_mean double, bytes_share double,"
         " bytes_over_mean double, unread_share double",
         (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
@@ -138,12 +138,12 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark
 
 
 def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark):
-    found = tables(
+    actual = tables(
         top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2),
         top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1), top(TOP_TYPE, b"unknown", None, offset=0), top=2,
     ).big_keys()  # fmt: skip
 
-    in_cluster = found.filter(pc.equal(found["scope"], "cluster"))
+    in_cluster = actual.filter(pc.equal(actual["scope"], "cluster"))
     assert_table(spark, in_cluster, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
 
 
@@ -281,8 +281,8 @@ def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
     )  # fmt: skip
 
     schema = "node_id string, command string, minute timestamp, commands bigint, log_bytes bigint, known boolean"
-    found = snapshot_tables.command_load(rows)
-    assert_rows(found, schema, (A, "set", None, 3, 30, True), (A, "bf.add", None, 1, 5, False))
+    actual = snapshot_tables.command_load(rows)
+    assert_rows(actual, schema, (A, "set", None, 3, 30, True), (A, "bf.add", None, 1, 5, False))
 
 
 KEYS = "key binary, ops bigint, log_bytes bigint, ops_error bigint, bytes_error bigint, rank_ops int, rank_bytes int"
@@ -300,19 +300,19 @@ def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may
         key | {"name": b"\x00", "ops": 2, "serialized_bytes": 2, "part": 1},
     )  # fmt: skip
 
-    found = snapshot_tables.write_keys(rows, count=2)
+    actual = snapshot_tables.write_keys(rows, count=2)
 
-    assert_rows(found, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
+    assert_rows(actual, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
     assert_rows(snapshot_tables.write_keys(partial(spark), count=2), KEYS)
 
 
 def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
     doubt = {"kind": LOG_DOUBT, "name": b"\x1b", "name_text": "\\x1b", "slot": 3, "db": 0, "text": "bf.add", **LOG}
 
-    found = snapshot_tables.uncertain_keys(partial(spark, doubt))
+    actual = snapshot_tables.uncertain_keys(partial(spark, doubt))
 
     schema = "source string, db int, key binary, key_text string, slot int, command string"
-    assert_rows(found, schema, ("a.aof", 0, b"\x1b", "\\x1b", 3, "bf.add"))
+    assert_rows(actual, schema, ("a.aof", 0, b"\x1b", "\\x1b", 3, "bf.add"))
 
 
 def recorded_rows():

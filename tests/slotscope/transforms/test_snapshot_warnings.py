@@ -38,7 +38,7 @@ def told(found: list[Caveat]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "words"),
+    ("found", "code", "text"),
     [
         (
             warnings.find_foreign([Foreign("a.rdb", A, 9), Foreign("a.rdb", B, 3), Foreign("a.rdb", None, 1)], OWNERS, NODES),
@@ -86,11 +86,9 @@ def told(found: list[Caveat]) -> list[tuple[str, str]]:
         ),
     ],
 )  # fmt: skip
-def test_a_warning_names_the_input_and_the_figures(
-    found: list[Caveat], code: tuple[str, str], words: list[str]
-) -> None:
+def test_a_warning_names_the_input_and_the_figures(found: list[Caveat], code: tuple[str, str], text: list[str]) -> None:
     assert told(found) == [code]
-    assert [word for word in words if word not in found[0].text] == []
+    assert [word for word in text if word not in found[0].text] == []
     assert found[0].text.isprintable()
 
 

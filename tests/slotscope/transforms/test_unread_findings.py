@@ -93,8 +93,8 @@ def test_a_node_lacks_as_much_as_its_worst_input():
 
 
 def test_the_first_warning_says_how_much_is_missing_in_all():
-    found = find_partial(find_unread([GOOD, cut(records=1607)]))
+    partial = find_partial(find_unread([GOOD, cut(records=1607)]))
 
-    assert [(warning.severity, warning.code) for warning in found] == [("error", "partial")] * 2
-    assert "34 % of their keys" in found[0].text
-    assert found[1].text.startswith("d/b.rdb: at least 54 %")
+    assert [(warning.severity, warning.code) for warning in partial] == [("error", "partial")] * 2
+    assert "34 % of their keys" in partial[0].text
+    assert partial[1].text.startswith("d/b.rdb: at least 54 %")
