@@ -6,10 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from schemas.history import NODE_POLLS
@@ -19,12 +18,9 @@ from slotscope.pipelines.bus.past_views import late_answers, past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
 from tests.builders.history_builder import NODES, A, B, R, broken_tale, ns
-from tests.builders.stored_rows import stored_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +29,18 @@ def root(told_root: str) -> str:
     return told_root
 
 
-def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
-    return stored_frame(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key).collect()
+def rows(root: str, table: Table) -> list[dict[str, Any]]:
+    return read_rows(root, table, snapshot_id="one", order_by=", ".join(table.key))
 
 
-def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> None:
+def test_the_tables_hold_what_the_core_finds(root: str) -> None:
     """Message by message in Spark, or all at once in the core: the same incidents, steps and findings."""
     tale = broken_tale()
     incidents = find_incidents(tale.history())
 
-    actual = rows(spark, root, INCIDENTS)
-    steps = rows(spark, root, INCIDENT_STEPS)
-    findings = rows(spark, root, FINDINGS)
+    actual = rows(root, INCIDENTS)
+    steps = rows(root, INCIDENT_STEPS)
+    findings = rows(root, FINDINGS)
 
     assert [(row["incident_id"], row["subject"], row["started_ns"], row["ended_ns"]) for row in actual] == [
         (incident.incident_id, incident.subject or None, incident.started_ns, incident.ended_ns)
@@ -60,8 +56,8 @@ def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> 
     ]
 
 
-def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) -> None:
-    (row,) = [row for row in rows(spark, root, INCIDENTS) if row["kind"] == "failover"]
+def test_a_failover_is_one_row_with_its_figures(root: str) -> None:
+    (row,) = [row for row in rows(root, INCIDENTS) if row["kind"] == "failover"]
 
     assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (1, "automatic", A, R)
     assert (row["outage_ms"], row["votes"], row["epoch"]) == (4200, 2, 4)
@@ -76,14 +72,12 @@ def nodes(root: str, **options: str) -> list[str]:
     return [line for view in past_views(root=root, snapshot="one", **options) for line in view.lines(headed=headed)]
 
 
-def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
+def test_the_report_has_the_numbers_of_the_tables(root: str) -> None:
     report = load_history(root, "one")
 
-    assert [incident.summary for incident in report.incidents] == [
-        row["summary"] for row in rows(spark, root, INCIDENTS)
-    ]
-    assert sum(len(incident.steps) for incident in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
-    assert len(report.findings) == len(rows(spark, root, FINDINGS))
+    assert [incident.summary for incident in report.incidents] == [row["summary"] for row in rows(root, INCIDENTS)]
+    assert sum(len(incident.steps) for incident in report.incidents) == len(rows(root, INCIDENT_STEPS))
+    assert len(report.findings) == len(rows(root, FINDINGS))
     lane = next(lane for lane in report.lanes if lane.node.node_id == R)
     assert [(span.role, span.epoch, span.slot_count) for span in lane.roles] == [("replica", 1, 0), ("master", 4, 100)]
     master = next(lane for lane in report.lanes if lane.node.node_id == A)
@@ -102,7 +96,7 @@ def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str
     assert f"{len(report.incidents)}" in render_history(report)
 
 
-def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
+def test_one_incident_comes_with_its_steps(root: str) -> None:
     (one,) = load_incidents(root, "one", 1)
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
@@ -110,12 +104,12 @@ def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> No
         load_incidents(root, "one", 9)
 
 
-def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
+def test_a_snapshot_that_was_not_replayed_is_refused(root: str) -> None:
     with pytest.raises(InputError, match="run the history job"):
         load_history(root, "two")
 
 
-def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) -> None:
+def test_nodes_prints_what_an_observer_believed(root: str) -> None:
     """By prefix of its id and by address, in three ways to write the time."""
     by_id = nodes(root, observer="bbb", at="1700000013")
     by_address = nodes(root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
@@ -127,7 +121,7 @@ def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) 
     ]
 
 
-def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> None:
+def test_nodes_of_all_observers_are_headed(root: str) -> None:
     """At the last evidence unless a time is given."""
     lines = nodes(root, observer="all")
 
@@ -136,7 +130,7 @@ def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> No
     assert "2023-11-14T22:13:50.000000Z" in lines[0]
 
 
-def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: str) -> None:
+def test_nodes_shows_what_changed_between_two_times(root: str) -> None:
     lines = nodes(root, observer="b", at="1700000013", diff="1700000014")
 
     assert lines[1:] == [
@@ -164,9 +158,7 @@ def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
         ({"observer": "b", "at": "1600000000"}, "holds no view"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(
-    spark: SparkSession, root: str, options: dict[str, str], reason: str
-) -> None:
+def test_questions_that_make_no_sense_are_refused(root: str, options: dict[str, str], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         nodes(root, **options)
 

@@ -43,8 +43,9 @@ def truth(*names: str) -> list[dict]:
     return result
 
 
-def rows(spark, table, root):
-    return spark.read.format("delta").load(f"{root}/{table.name}")
+def before(root, table, **options):
+    """The rows of snapshot ``before``."""
+    return read_rows(str(root), table, snapshot_id="before", **options)
 
 
 def run(spark, root, **options):
@@ -54,15 +55,9 @@ def run(spark, root, **options):
 BEFORE = [f"before/node-{port}.rdb" for port in (7001, 7002, 7003)]
 
 
-@pytest.fixture(scope="module")
-def root(recorded_root):
-    """A root with the snapshots ``before`` and ``after`` of the recorded cluster, to read."""
-    return recorded_root
-
-
-def test_key_types_count_every_key_of_each_master(spark, root):
+def test_key_types_count_every_key_of_each_master(recorded_root):
     """All of them, not only the largest; memory and bytes add up to those of the masters."""
-    found = rows(spark, KEY_TYPES, root).where("snapshot_id = 'before'").collect()
+    found = before(recorded_root, KEY_TYPES)
 
     expected = {
         (port[-1] * 40, type_): count
@@ -71,13 +66,13 @@ def test_key_types_count_every_key_of_each_master(spark, root):
     }
     assert {(row["node_id"], row["type"]): row["keys"] for row in found} == expected
     assert sum(row["expires"] for row in found) == sum(key["pexpiretime"] >= 0 for key in truth(*BEFORE))
-    loads = rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").collect()
+    loads = before(recorded_root, NODE_LOAD)
     for name in ("serialized_bytes", "memory_bytes"):
         assert sum(row[name] for row in found) == sum(row[name] for row in loads) > 0
 
 
-def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(spark, root):
-    loads = rows(spark, SLOT_LOAD, root).where("snapshot_id = 'before'").collect()
+def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(recorded_root):
+    loads = before(recorded_root, SLOT_LOAD)
 
     expected = Counter(key["slot"] for key in truth(*BEFORE))
     expiring = Counter(key["slot"] for key in truth(*BEFORE) if key["pexpiretime"] >= 0)
@@ -87,8 +82,8 @@ def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(spark, roo
     assert all(row["node_id"] == row["owner_id"] is not None for row in loads)
 
 
-def test_every_key_is_kept_with_its_facts_when_asked(spark, root):
-    kept = {bytes(row["key"]): row for row in rows(spark, KEYS, root).collect()}
+def test_every_key_is_kept_with_its_facts_when_asked(recorded_root):
+    kept = {bytes(row["key"]): row for row in before(recorded_root, KEYS)}
 
     said = truth(*BEFORE)
     assert len(kept) == len(said)
@@ -103,8 +98,8 @@ def test_every_key_is_kept_with_its_facts_when_asked(spark, root):
         assert row["expire_at_ms"] == (key["pexpiretime"] if key["pexpiretime"] >= 0 else None)
 
 
-def test_node_load_sums_the_slots_of_each_master(spark, root):
-    nodes = {row["address"]: row for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").collect()}
+def test_node_load_sums_the_slots_of_each_master(recorded_root):
+    nodes = {row["address"]: row for row in before(recorded_root, NODE_LOAD)}
 
     by_dump = [len(truth(name)) for name in BEFORE]
     assert sorted(row["keys"] for row in nodes.values()) == sorted(by_dump)
@@ -113,10 +108,8 @@ def test_node_load_sums_the_slots_of_each_master(spark, root):
     assert max(row["keys_over_mean"] for row in nodes.values()) == pytest.approx(3 * max(by_dump) / sum(by_dump))
 
 
-def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
-    tags = {
-        bytes(row["hash_tag"]): row for row in rows(spark, HASH_TAGS, root).where("snapshot_id = 'before'").collect()
-    }
+def test_hash_tags_are_exact_while_they_fit_into_memory(recorded_root):
+    tags = {bytes(row["hash_tag"]): row for row in before(recorded_root, HASH_TAGS)}
 
     expected = Counter()
     for key in truth(*BEFORE):
@@ -131,25 +124,20 @@ def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
     assert tags[top]["rank_keys"] == 1
 
 
-def test_big_keys_are_ranked_by_memory_in_each_scope(spark, root):
-    big = rows(spark, BIG_KEYS, root).where("snapshot_id = 'before'")
-    sizes = {
-        (row["source"], bytes(row["key"]), row["db"]): row["memory_bytes"] for row in rows(spark, KEYS, root).collect()
-    }
+def test_big_keys_are_ranked_by_memory_in_each_scope(recorded_root):
+    big = before(recorded_root, BIG_KEYS, order_by="rank")
+    sizes = {(row["source"], bytes(row["key"]), row["db"]): row["memory_bytes"] for row in before(recorded_root, KEYS)}
 
-    cluster = [row["memory_bytes"] for row in big.where("scope = 'cluster'").orderBy("rank").collect()]
+    cluster = [row["memory_bytes"] for row in big if row["scope"] == "cluster"]
 
     assert cluster == sorted(sizes.values(), reverse=True)[:5]
-    assert {row["scope"] for row in big.select("scope").distinct().collect()} == {"cluster", "node", "slot", "type"}
-    assert big.groupBy("scope", "scope_value").count().where("scope = 'node'").count() == 3
-    for row in big.where("scope = 'slot' and rank = 1").collect():
-        assert row["scope_value"] == str(row["slot"])
+    assert {row["scope"] for row in big} == {"cluster", "node", "slot", "type"}
+    assert len({row["scope_value"] for row in big if row["scope"] == "node"}) == 3
+    assert all(row["scope_value"] == str(row["slot"]) for row in big if row["scope"] == "slot" and row["rank"] == 1)
 
 
-def test_prefixes_roll_up_at_separators(spark, root):
-    prefixes = {
-        bytes(row["prefix"]): row for row in rows(spark, KEY_PREFIXES, root).where("snapshot_id = 'before'").collect()
-    }
+def test_prefixes_roll_up_at_separators(recorded_root):
+    prefixes = {bytes(row["prefix"]): row for row in before(recorded_root, KEY_PREFIXES)}
 
     names = [base64.b64decode(key["key"]) for key in truth(*BEFORE)]
     assert prefixes
@@ -164,8 +152,8 @@ def test_a_second_run_leaves_the_same_tables(tutorial, asked_root):
 
     def contents(root, table):
         """All columns but the time of the run itself."""
-        told = [name for name in table.columns if name not in ("written_at", "run_id")]
-        return sorted(map(repr, read_rows(str(root), table, columns=told, snapshot_id="after")))
+        columns = [name for name in table.columns if name not in ("written_at", "run_id")]
+        return sorted(map(repr, read_rows(str(root), table, columns=columns, snapshot_id="after")))
 
     changed = [table.name for table in ALL_TABLES if contents(tutorial.root, table) != contents(asked_root, table)]
 
@@ -174,16 +162,15 @@ def test_a_second_run_leaves_the_same_tables(tutorial, asked_root):
     assert len(read_rows(str(asked_root), KEYS, snapshot_id="after")) > 6000
 
 
-def test_the_report_says_what_the_tables_say(spark, root):
-    report = load_report(str(root), "before")
+def test_the_report_says_what_the_tables_say(recorded_root):
+    report = load_report(str(recorded_root), "before")
 
     assert report.keys == len(truth(*BEFORE))
     assert [node.slots for node in report.nodes] == [
-        row["slots"]
-        for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").orderBy("address").collect()
+        row["slots"] for row in before(recorded_root, NODE_LOAD, order_by="address")
     ]
     assert report.warnings == []
-    (note,) = load_report(str(root), "before", now_ms=1_795_350_000_000).warnings
+    (note,) = load_report(str(recorded_root), "before", now_ms=1_795_350_000_000).warnings
     assert (note.severity, note.code) == ("note", "snapshot_age")
     assert "before/node-7001.rdb started 2026-11-21 12:18:51 UTC, " in note.text
     assert note.text.endswith(" before this report; 3 dumps started within 1 s")
@@ -203,24 +190,15 @@ def test_keys_without_elements_are_named_and_counted_apart(spark, tmp_path):
     said = {warning.code: (warning.severity, warning.text) for warning in report.warnings}
 
     assert report.keys == 2
-    assert sorted((bytes(row["key"]), row["key_text"]) for row in rows(spark, KEYS, tmp_path / "out").collect()) == [
+    assert sorted((bytes(row["key"]), row["key_text"]) for row in read_rows(str(tmp_path / "out"), KEYS)) == [
         (b"plain", "plain"), (b"x\x1b", "x\\x1b"),
     ]  # fmt: skip
     assert "1 key without elements that a server drops" in said["hollow_keys"][1]
-    (snapshot,) = rows(spark, SNAPSHOTS, tmp_path / "out").collect()
+    (snapshot,) = read_rows(str(tmp_path / "out"), SNAPSHOTS)
     assert (snapshot["memory_model"], snapshot["memory_exactness"], snapshot["unmeasured_keys"]) == (
         "redis 8.0, jemalloc-16", "nearest", 0,
     )  # fmt: skip
     assert "error not known" in report.memory.caveat
-
-
-def test_a_cut_dump_stops_the_job_with_file_and_offset(spark, tmp_path):
-    cut = tmp_path / "cut.rdb"
-    cut.write_bytes((VALKEY / BEFORE[0]).read_bytes()[:200_000])
-
-    with pytest.raises(Exception, match=r"cut\.rdb: offset \d+: "):
-        run(spark, tmp_path / "root", rdb=[str(cut)])
-    assert not (tmp_path / "root" / SNAPSHOTS.name).exists()
 
 
 def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(spark, recorded_root, tmp_path, capsys):

@@ -18,7 +18,6 @@ from slotscope.pipelines.keys.inputs import check_request
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights
 from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
-from tests.builders.stored_rows import stored_frame
 
 SERVER, LOG = "valkey-9.1", "aof-plain"
 
@@ -107,10 +106,7 @@ def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, t
     log = small_log(tmp_path)
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))
 
-    rows = {
-        table: stored_frame(spark, table, str(tmp_path / "root")).collect()
-        for table in (UNCERTAIN_KEYS, COMMAND_LOAD, SLOT_LOAD)
-    }
+    rows = {table: read_rows(str(tmp_path / "root"), table) for table in (UNCERTAIN_KEYS, COMMAND_LOAD, SLOT_LOAD)}
     assert [(bytes(row["key"]), row["command"]) for row in rows[UNCERTAIN_KEYS]] == [(b"{a}bloom", "bf.add")]
     assert {row["command"]: row["known"] for row in rows[COMMAND_LOAD]}["bf.add"] is False
     assert {row["slot"]: (row["keys"], row["ops"]) for row in rows[SLOT_LOAD] if row["ops"]} == {
@@ -129,7 +125,7 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
         run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]))
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], mode="permissive"))
 
-    (bad,) = stored_frame(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
+    (bad,) = read_rows(str(tmp_path / "root"), BAD_RECORDS)
     assert (bad["source"], bad["offset"]) == (str(log), place)
     assert report.bad_records == 1
     assert report.keys == 1

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from jobs.sentinel_replay import command
 from schemas.bronze import BAD_RECORDS
@@ -16,13 +15,9 @@ from slotscope.pipelines.sentinel_replay import find_files, replay_sentinels
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
 from tests.benches.sentinel_recordings import RECORDINGS, history_of
-from tests.builders.stored_rows import stored_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FOLDER = RECORDINGS / "redis-7.0-no-quorum"
 LOGS = str(FOLDER / "logs" / "*.log.gz")
@@ -43,16 +38,15 @@ def run(*, root: str, snapshot: str, **options: Any) -> None:
     replay_sentinels(find_files(**options), root=root, snapshot=snapshot)
 
 
-def rows(spark: SparkSession, root: str, table) -> list[dict]:
-    read = stored_frame(spark, table, root).where(F.col("snapshot_id") == "one").orderBy(*table.key)
-    return [row.asDict() for row in read.collect()]
+def rows(root: str, table, snapshot: str = "one") -> list[dict]:
+    return read_rows(root, table, snapshot_id=snapshot, order_by=", ".join(table.key))
 
 
-def test_the_tables_hold_the_replay_once(spark: SparkSession, root: str) -> None:
+def test_the_tables_hold_the_replay_once(root: str) -> None:
     """A row a belief, an event, a vote; a second run leaves the same rows."""
     history = history_of("redis-7.0-no-quorum")
 
-    views, events, votes, incidents, steps = (rows(spark, root, table) for table in ALL)
+    views, events, votes, incidents, steps = (rows(root, table) for table in ALL)
 
     assert len(views) == len(history.views)
     assert {row["flags"] for row in views} == {row.flags for row in history.views}
@@ -79,31 +73,21 @@ def test_the_command_prints_and_writes_the_report_of_a_cluster(tmp_path, capsys:
 
 
 @pytest.mark.slow
-def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: str) -> None:
+def test_a_clusters_incidents_of_the_snapshot_stay(root: str) -> None:
     """Those of sentinels are numbered behind them."""
-    first = stored_frame(spark, INCIDENTS, root).where(F.col("snapshot_id") == "one").limit(1)
-
-    other = first.withColumns({"incident_id": F.lit("failover-x-1"), "incident": F.lit(7)})
+    first = rows(root, INCIDENTS)[0]
     with running(root, "history", "both") as replay:
-        tables.apply_change(tables.Change(other, INCIDENTS), replay)
+        replay.append(INCIDENTS, [{**first, "incident_id": "failover-x-1", "incident": 7}])
     run(root=root, log=(LOGS,), snapshot="both")
 
-    numbers = [
-        row["incident"] for row in stored_frame(spark, INCIDENTS, root).where(F.col("snapshot_id") == "both").collect()
-    ]
-    steps = (
-        stored_frame(spark, INCIDENT_STEPS, root)
-        .where(F.col("snapshot_id") == "both")
-        .select("incident")
-        .distinct()
-        .collect()
-    )
+    numbers = [row["incident"] for row in rows(root, INCIDENTS, "both")]
+    steps = rows(root, INCIDENT_STEPS, "both")
 
     assert sorted(numbers)[:2] == [7, 8]
     assert {row["incident"] for row in steps} == set(numbers) - {7}
 
 
-def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_noted_and_counted(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """Permissive mode ends with exit code 3 and rows in bronze/bad_records, which the report counts."""
     log, polls, root = tmp_path / "24010.log", tmp_path / "polls.jsonl", str(tmp_path / "root")
     log.write_bytes(
@@ -115,7 +99,7 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
         command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--snapshot", "x", "--mode", "permissive"]
     )
 
-    bad = stored_frame(spark, BAD_RECORDS, root).where(F.col("snapshot_id") == "x").collect()
+    bad = rows(root, BAD_RECORDS, "x")
     assert code == cli.PARTIAL
     assert sorted((row["job"], row["source"].rpartition("/")[2]) for row in bad) == [
         ("sentinel-replay", "24010.log"),

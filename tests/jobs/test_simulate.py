@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from pyspark.sql import functions as F
 
 from cluster_core.sim.experiment.runs import Grid, Trial, run_trial
 from jobs import simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid, write_runs
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import running
-from tests.builders.stored_rows import stored_frame, without_run
+from tests.builders.stored_rows import without_run
 
 GRID = Grid(
     Trial(node_timeout_ms=1000, clients=1, limit_s=20.0),
@@ -23,8 +23,7 @@ GRID = Grid(
 
 
 def rows_of(spark, table, root, snapshot):
-    rows = stored_frame(spark, table, root).where(F.col(table.named_by) == snapshot).orderBy(*table.key).collect()
-    return without_run(row.asDict() for row in rows)
+    return without_run(read_rows(root, table, order_by=", ".join(table.key), **{table.named_by: snapshot}))
 
 
 def test_runs_are_the_same_wherever_they_run(spark):
