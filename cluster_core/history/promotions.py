@@ -186,7 +186,7 @@ def _settled(rows: Sequence[NodeViewRow], at: int) -> NodeViewRow:
 
 def _takes_over(views: Views, observer: str, before: NodeViewRow, after: NodeViewRow) -> bool:
     """Return whether a new master has slots of its old one or, without slots, the greatest epoch (R93)."""
-    views_of_observer = [rows for (who, _), rows in views.items() if who == observer]
+    views_of_observer = [rows for (node, _), rows in views.items() if node == observer]
     if after.slots:
         mine = SlotSet.parse(after.slots)
         old = views.get((observer, before.master_id), ())

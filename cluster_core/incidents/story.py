@@ -85,29 +85,29 @@ def set_up_text(set_up: SetUp) -> str:
 
 
 def _membership(incident: Incident, names: Names) -> str:
-    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    nodes = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
     if incident.variant == "joined":
-        return f"{who} joined the cluster"
+        return f"{nodes} joined the cluster"
     if incident.variant == "forgotten":
-        return f"{who} was forgotten by {plural(len(incident.nodes), 'node')}"
+        return f"{nodes} was forgotten by {plural(len(incident.nodes), 'node')}"
     if incident.variant == "replaced":
         return f"{name_of(incident.winner, names)} replaced {name_of(incident.subject, names)}"
     if incident.variant == "reset":
-        return f"{who} was reset and is {name_of(incident.winner, names)} now"
+        return f"{nodes} was reset and is {name_of(incident.winner, names)} now"
     moves = [step for step in incident.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]
         verb = "moved to" if step.kind == EventKind.REPLICA_MOVED else "became a replica of"
         return f"{name_of(step.actor, names)} {verb} {name_of(step.subject, names)}"
-    return f"{who} became replicas of other masters"
+    return f"{nodes} became replicas of other masters"
 
 
 def _assigned(incident: Incident, names: Names) -> str:
     slots = plural(incident.slot_count, "slot")
-    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    nodes = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
     if incident.variant == "given up":
-        return f"{who} gave up {slots} that nobody else took"
-    return f"{who} took {slots} that nobody owned"
+        return f"{nodes} gave up {slots} that nobody else took"
+    return f"{nodes} took {slots} that nobody owned"
 
 
 def _collision(incident: Incident, names: Names) -> str:
@@ -115,30 +115,30 @@ def _collision(incident: Incident, names: Names) -> str:
 
 
 def _partition(incident: Incident, names: Names) -> str:
-    who = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    nodes = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
     if incident.variant == "still talking":
-        return f"{who} could not be reached by most others but still sent messages"
+        return f"{nodes} could not be reached by most others but still sent messages"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
     after = seconds(milliseconds(incident.started_ns, back_ns))
-    text = f"{who} fell silent together and answered again after {after}"
+    text = f"{nodes} fell silent together and answered again after {after}"
     idle = {step.actor for step in incident.steps if step.kind == EventKind.PROCESS_IDLE}
     still = ". Cause: the processes hung; their machines accepted connections"
     return text + (still if idle >= set(incident.nodes) else "")
 
 
 def _failure(incident: Incident, names: Names) -> str:
-    who = subject = name_of(incident.subject, names)
+    nodes = subject = name_of(incident.subject, names)
     partners = dict.fromkeys(
         step.actor for step in incident.steps if step.kind == EventKind.LAST_SIGN and step.actor != incident.subject
     )
     if partners:
-        who += f" and {_listed([name_of(node, names) for node in partners])}"
+        nodes += f" and {_listed([name_of(node, names) for node in partners])}"
     were, them = ("were", "them") if partners else ("was", "it")
     if incident.variant == "not agreed":
         count = plural(len(incident.nodes), "node")
-        text = f"{who} {were} unreachable: {count} marked {them} PFAIL, no quorum marked {them} FAIL"
+        text = f"{nodes} {were} unreachable: {count} marked {them} PFAIL, no quorum marked {them} FAIL"
     else:
-        text = f"{who} {were} marked FAIL"
+        text = f"{nodes} {were} marked FAIL"
         if incident.silence_to_fail_ms is not None:
             owner = f"the last sign of life of {subject}" if partners else "its last sign of life"
             text += f" {seconds(incident.silence_to_fail_ms)} after {owner}"
@@ -149,8 +149,8 @@ def _failure(incident: Incident, names: Names) -> str:
     ]
     parts = [text]
     if len(signs) > 1:
-        who = subject if partners else "It"
-        parts.append(f"{who} answered again after {seconds(milliseconds(signs[0], signs[-1]))}")
+        nodes = subject if partners else "It"
+        parts.append(f"{nodes} answered again after {seconds(milliseconds(signs[0], signs[-1]))}")
     of_master = next((step for step in incident.steps if step.kind == EventKind.REPLICA_DOWN), None)
     if of_master is not None:
         parts.append(f"It is a replica of {name_of(of_master.subject, names)}: no slot was affected")
@@ -287,8 +287,8 @@ def _resharding(incident: Incident, names: Names) -> str:
     opened = [step for step in incident.steps if step.kind == EventKind.SLOT_OPEN]
     if incident.variant == "slot open":
         which = f"{slots} ({incident.slots})" if len(incident.slots) <= RANGES_MAX else slots
-        way = f"from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
-        return f"{which} stayed open {_length(opened[0])} while moving {way}"
+        path = f"from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
+        return f"{which} stayed open {_length(opened[0])} while moving {path}"
     if incident.subject:
         text = f"{slots} moved from {name_of(incident.subject, names)} to {name_of(incident.winner, names)}"
     else:

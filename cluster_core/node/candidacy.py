@@ -290,11 +290,11 @@ def _win(state: NodeState) -> None:
     replace_master(state)
 
 
-def reset_election(state: NodeState, why: str) -> None:
+def reset_election(state: NodeState, reason: str) -> None:
     """Reset our election, so that another can start at once (R93, R94)."""
     election = state.election
-    if election.time_ms and not election.count and why:
-        state.out.append(ElectionStep("reset", election.epoch, why))
+    if election.time_ms and not election.count and reason:
+        state.out.append(ElectionStep("reset", election.epoch, reason))
     election.time_ms, election.is_sent, election.count, election.hurried = 0, False, 0, False
 
 

@@ -62,8 +62,8 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     planned: dict[str, list[int]] = {}
     for slot, owner in enumerate(stored.plan.owners_after):
         planned.setdefault(owner, []).append(slot)
-    needed = {address: why for address, why in sight.lost.items() if not _is_out(sight, address)}
-    wrong = [f"{address} did not answer: {why}" for address, why in needed.items()]
+    needed = {address: reason for address, reason in sight.lost.items() if not _is_out(sight, address)}
+    wrong = [f"{address} did not answer: {reason}" for address, reason in needed.items()]
     out = [address for address in sight.lost if address not in needed]
     worst = 0
     for node in sight.nodes.values():
@@ -127,8 +127,8 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"
     if measured.doubt or reach is None or share is None:
-        why = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
-        return Finding(LOAD, measured.resource, promised, share, allowed, None, f"not compared: {why}; {detail}")
+        reason = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
+        return Finding(LOAD, measured.resource, promised, share, allowed, None, f"not compared: {reason}; {detail}")
     limit = float("inf") if allowed is None else allowed
     kept = True if share + off <= limit else False if share - off > limit else None
     if kept is None:

@@ -141,15 +141,15 @@ class Faults:
         """Block and unblock traffic every *period_us* until *until_us*."""
         self._flap((tuple(side), tuple(other), period_us, until_us), 1)
 
-    def _flap(self, what: tuple[Sequence[Host], Sequence[Host], int, int], stands: int) -> None:
-        side, other, period_us, until_us = what
+    def _flap(self, schedule: tuple[Sequence[Host], Sequence[Host], int, int], stands: int) -> None:
+        side, other, period_us, until_us = schedule
         over = self.world.now_us >= until_us
         self._change(side, other, is_blocked=bool(stands) and not over)
         self._change(other, side, is_blocked=bool(stands) and not over)
         for host in (*side, *other):
             self._trouble(host)
         if not over:
-            self.world.call_at(self.world.now_us + period_us, self._flap, what, 1 - stands)
+            self.world.call_at(self.world.now_us + period_us, self._flap, schedule, 1 - stands)
 
     def _change(self, sources: Sequence[Host], targets: Sequence[Host], **changes: Any) -> None:
         network = self.world.network

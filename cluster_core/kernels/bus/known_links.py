@@ -121,12 +121,12 @@ def pass_known(
         row = order[at]
         if row < 0 or row >= messages.shape[0]:
             break
-        way = messages[row].direction
-        if way == _UNSEEN:
+        direction = messages[row].direction
+        if direction == _UNSEEN:
             at += 1
             continue
         ts_ns = messages[row].ts_ns
-        side = 0 if way == _INITIATOR else 1
+        side = 0 if direction == _INITIATOR else 1
         if ts_ns < now - bounds.clock_back_ns:
             break
         ts_ns = max(ts_ns, now)

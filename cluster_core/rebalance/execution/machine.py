@@ -99,7 +99,7 @@ def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) ->
     else:
         owners = sight.owner_list()
         needed = {*owners, *ends_of(remaining(stored, owners))}
-    return ClusterSight(sight.nodes, {node: why for node, why in sight.lost.items() if node in needed})
+    return ClusterSight(sight.nodes, {node: reason for node, reason in sight.lost.items() if node in needed})
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
@@ -160,9 +160,9 @@ class Execution(Run):
             return (yield from self._carry_out(sight))
         except StuckError as error:
             still_open = yield from by_hand.close_untouched(self)
-            why = "; ".join(filter(None, (was_replaced, with_names(now.stored, str(error), sight))))
+            reason = "; ".join(filter(None, (was_replaced, with_names(now.stored, str(error), sight))))
             open_slots = f"slots {SlotSet(still_open)} are left open; " if still_open else ""
-            return (yield from self._paused(f": {why}", open_slots))
+            return (yield from self._paused(f": {reason}", open_slots))
 
     def _carry_out(self, sight: ClusterSight) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(sight)

@@ -86,8 +86,8 @@ def refusals(now: Situation) -> list[str]:
 def examine(now: Situation) -> list[tuple[str, list[str]]]:
     """Return each check with its faults; if a node does not answer, only that check."""
     unseen = [
-        f"{now.name(node)} does not answer: {why}; start it, or let one of its replicas take over, then run this again"
-        for node, why in sorted(now.sight.lost.items())
+        f"{now.name(node)} does not answer: {reason}; start it, or let one of its replicas take over, then run this again"
+        for node, reason in sorted(now.sight.lost.items())
     ]
     if unseen or not now.sight.nodes:
         return [("all masters answer", unseen or ["no node of the plan answers"])]

@@ -266,8 +266,8 @@ class Run:
     def unhealthy(self, sight: ClusterSight) -> str:
         """Describe cluster problems that did not exist before the run; empty if none."""
         known = {name for node in self.start.sight.nodes.values() for name in node.doubted}
-        for node, why in sight.lost.items():
-            return f"{self.name(node)} does not answer: {why}"
+        for node, reason in sight.lost.items():
+            return f"{self.name(node)} does not answer: {reason}"
         for seen in sight.nodes.values():
             name = self.name(seen.id)
             if not seen.cluster_ok:
@@ -308,7 +308,7 @@ class Run:
         pause_s = LOOK_PAUSE_S
         while True:
             sight = yield from self.glance(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
-            lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
+            lost = [f"{self.name(node)} does not answer: {reason}" for node, reason in sight.lost.items()]
             sentence = lost[0] if lost else unmet(sight)
             if not sentence:
                 return sight

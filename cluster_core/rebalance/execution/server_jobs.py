@@ -81,12 +81,12 @@ def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:
     seconds = (yield Clock()) - begun_s
     rows, failed = [], []
     for job in batch.jobs:
-        why, reply = ends[job], answers[_asked(run, job)]
+        reason, reply = ends[job], answers[_asked(run, job)]
         is_task = run.start.path is Path.REDIS_IMPORT
-        detail = why or (f"task {_text(reply.value)}" if is_task and isinstance(reply, Answered) else "")
-        outcome, slots = StepKind.FAILED if why else StepKind.DONE, str(SlotSet(job.slots))
+        detail = reason or (f"task {_text(reply.value)}" if is_task and isinstance(reply, Answered) else "")
+        outcome, slots = StepKind.FAILED if reason else StepKind.DONE, str(SlotSet(job.slots))
         rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, seconds))
-        if why:
+        if reason:
             failed.append(job)
         else:
             run.moved += len(job.slots)

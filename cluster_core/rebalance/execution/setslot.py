@@ -69,9 +69,9 @@ class SlotMove:
     def _setslot(self, node: str, *arguments: str) -> Send:
         return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *arguments))
 
-    def _check(self, reply: Reply | None, what: str = "refused") -> None:
+    def _check(self, reply: Reply | None, problem: str = "refused") -> None:
         if isinstance(reply, Refused):
-            raise ProtocolError(f"slot {self.slot}: {what}: {reply.text}")
+            raise ProtocolError(f"slot {self.slot}: {problem}: {reply.text}")
 
 
 def run_batch(run: Run, batch: Batch) -> Steps[bool]:

@@ -33,7 +33,7 @@ def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
     if replaced:
         promoted: ClusterSight = yield Look(tuple(replaced.values()))
         nodes = {name: node for name, node in sight.nodes.items() if name not in replaced} | dict(promoted.nodes)
-        lost = {name: why for name, why in sight.lost.items() if name not in replaced} | dict(promoted.lost)
+        lost = {name: reason for name, reason in sight.lost.items() if name not in replaced} | dict(promoted.lost)
         sight = ClusterSight(nodes, lost)
         stored, journal = renamed_plan(stored, replaced, sight), journal.renamed(replaced)
     return Present(stored, journal, with_current_marks(sight, journal, replaced), replaced)

@@ -140,16 +140,16 @@ def without_goals(problem: Problem, names: Collection[str]) -> Problem:
     return replace(problem, soft=kept, tolerance={n: MASTERS_MAX if n in names else t for n, t in given.items()})
 
 
-def exact(value: Number, what: str) -> Fraction:
+def exact(value: Number, name: str) -> Fraction:
     """Return *value* as a fraction, a float as its shortest decimal; PlanError for NaN, infinite or negative ones."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
-        raise PlanError(f"{what} must be a number")
+        raise PlanError(f"{name} must be a number")
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise PlanError(f"{what} must be finite, not {value}")
+            raise PlanError(f"{name} must be finite, not {value}")
         value = Fraction(repr(value))
     if value < 0:
-        raise PlanError(f"{what} must not be negative: {value}")
+        raise PlanError(f"{name} must not be negative: {value}")
     return Fraction(value)
 
 
