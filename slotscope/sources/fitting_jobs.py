@@ -79,9 +79,11 @@ class FittingJob(NamedTuple):
 def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
     """The commands that read *recognised* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
-    owned = _files_of_logs(recognised)
+    owned, newest = _files_of_logs(recognised), _newest_dumps(recognised)
+    older = {entry.path: newest[entry.replication.replid] for entry in recognised if entry.replication}
+    older = {path: other for path, other in older.items() if path != other}
     for entry in recognised:
-        if entry.path not in owned:
+        if entry.path not in owned and entry.path not in older:
             by_kind.setdefault(entry.kind, []).append(entry.path)
     topology, passed_over = _newest_topology(by_kind.get(FileKind.TOPOLOGY, []))
     fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
@@ -107,7 +109,14 @@ def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> 
         if kind in ALONE and kind not in used
         for path in paths
     ]
-    return jobs, [*left, *(passed_over if tables[True] else [])]
+    twins = [f"{path}: left out: {other} holds the same data, as new or newer" for path, other in older.items()]
+    return jobs, [*left, *twins, *(passed_over if tables[True] else [])]
+
+
+def _newest_dumps(recognised: Iterable[Recognised]) -> dict[str, str]:
+    """Return by replication id the dump of the highest offset; a master and its replicas share the id."""
+    dumps = [(*entry.replication, entry.path) for entry in recognised if entry.replication]
+    return {replid: path for replid, _, path in sorted(dumps)}
 
 
 def _files_of_logs(recognised: Iterable[Recognised]) -> set[str]:

@@ -18,6 +18,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
 from cluster_core.formats.slot_stats import read_monitor_line
+from cluster_core.rdb.head import Replication, find_replication
 from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream, walk_files
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ SEARCHED_BYTES: Final = 8 << 20
 TOPOLOGY_BYTES_MAX: Final = 64 << 20
 FILES_MAX: Final = 10_000
 LINES_LOOKED_AT: Final = 200
+RDB_FIELDS_BYTES: Final = 4096
+"""Of a dump, searched for its auxiliary fields."""
+KEY_LINES_MIN: Final = 2
+"""A shorter text, as of a process id, is no list of keys."""
 KEY_LINES_SHARE: Final = 0.8
 """A text with so many lines of one word is read as a list of keys."""
 LOG_LINES_SHARE: Final = 0.1
@@ -64,11 +69,12 @@ class FileKind(StrEnum):
 
 
 class Recognised(NamedTuple):
-    """A file and what it is; *about* says more of it, of an unknown one what it looks like."""
+    """A file and its kind; *about* describes an unknown one, *replication* is that of a dump."""
 
     path: str
     kind: FileKind
     about: str = ""
+    replication: Replication | None = None
 
 
 class Beginning(NamedTuple):
@@ -213,7 +219,10 @@ def _is_key_lines(file: Beginning) -> bool:
     keys = [line for line in lines if _WORD.fullmatch(line)]
     is_json = file.data.lstrip()[:1] in (b"{", b"[")
     return (
-        _is_text(file) and not is_json and bool(lines) and max(len(quoted), len(keys)) >= KEY_LINES_SHARE * len(lines)
+        _is_text(file)
+        and not is_json
+        and len(lines) >= KEY_LINES_MIN
+        and max(len(quoted), len(keys)) >= KEY_LINES_SHARE * len(lines)
     )
 
 
@@ -281,7 +290,8 @@ def recognise(path: str) -> Recognised:
         return Recognised(path, FileKind.UNKNOWN, error.reason)
     if kind is FileKind.UNKNOWN:
         return Recognised(path, kind, _looks(file))
-    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))))
+    replication = find_replication(file.data[:RDB_FIELDS_BYTES]) if kind is FileKind.RDB else None
+    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))), replication)
 
 
 def _looks(file: Beginning) -> str:

@@ -74,7 +74,7 @@ def find_twins(
         Caveat.error(
             Code.SAME_NODE_TWICE,
             f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
-            f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
+            f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times; name only one",
         )
         for (how, name), sources in sorted(groups.items())
         if len(sources) > 1
