@@ -317,13 +317,14 @@ def _hash_tags(report: KeyspaceReport) -> Section:
 
 
 def _prefixes(report: KeyspaceReport) -> Section:
-    """The heaviest prefixes, each below the one that it extends."""
+    """The heaviest prefixes worth drawing, each below the one that it extends."""
+    least = max(weighed_by(report).of(totals(report)) * SHARE_MIN, 1.0)
     columns = [
         Column("Prefix", Format.KEY, lambda prefix: Cell(prefix[0].name, depth=prefix[1])),
         *_group_columns(report, lambda prefix: prefix[0]),
     ]
     tables = [
-        Table(name, "The heaviest prefixes, each with all that lies below it", columns, prefix_branches(report, most),
+        Table(name, "The heaviest prefixes, each with all that lies below it", columns, prefix_branches(report, most, least),
               "gold/key_prefixes", on_page=most, on_terminal=most, on=on)
         for name, most, on in (("prefixes-table", ROWS_ON_PAGE, Place.PAGE), ("prefix-tree", PREFIXES_ON_TERMINAL, Place.TERMINAL))
     ]  # fmt: skip
