@@ -30,7 +30,7 @@ from cluster_core.kernels.bus.pong_ages import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.wire.bus import decode_message
-from slotscope.sources.bus.blobs import unpack_evidence
+from slotscope.sources.bus.blobs import EvidenceReader
 from slotscope.sources.bus.captured import EVIDENCE
 from slotscope.sources.bus.data_source import ClusterBusReader
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
@@ -203,7 +203,10 @@ def _machine(path: Path, rounds: int) -> list[Way]:
         for row in batch.to_pylist():
             if row["row_kind"] == EVIDENCE:
                 blobs.setdefault(row["part"], []).append(row["blob"])
-    streams = {part: list(unpack_evidence(pieces)) for part, pieces in blobs.items()}
+    streams = {}
+    for part, pieces in blobs.items():
+        reader = EvidenceReader()
+        streams[part] = [evidence for blob in pieces for _, evidence in reader.read(blob)]
     chosen = sorted(streams, key=lambda process: (-len(streams[process]), process))[:OBSERVERS]
 
     def replay() -> int:

@@ -28,7 +28,7 @@ from slotscope.options import Paths, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.sources.bus import captured
-from slotscope.sources.bus.blobs import unpack_evidence
+from slotscope.sources.bus.blobs import EvidenceReader
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
@@ -306,8 +306,10 @@ def replay(options: CaptureOptions) -> Replayed:
 def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None, replayed: Replayed) -> None:
     machine = ObserverReplay(process, node_timeout_ms=replayed.node_timeout_ms, start_ns=start_ns)
     rows: list[ReplayRow] = []
-    for evidence in unpack_evidence(pieces):
-        rows += machine.feed(evidence)
+    reader = EvidenceReader()
+    for blob in pieces:
+        for _, evidence in reader.read(blob):
+            rows += machine.feed(evidence)
     rows += machine.finish()
     events = (row for row in rows if isinstance(row, EventRow) and row.kind in PAIRED_KINDS)
     replayed.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
