@@ -110,7 +110,7 @@ def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
     return [
         Hint(
             "expire", item.name, item.untouched_30d, item.keys,
-            f"EXPIRE on its keys: none of {item.keys:,} ever expires, {item.size:,} bytes in all; "
+            f"EXPIRE on its keys: none of {item.keys:,} expires, {item.size / 1e6:,.1f} MB in all; "
             + ("keys unused for 30 days would be freed" if item.untouched_30d is not None else "idle times are not recorded"),
             "keys vanish: only where they can be made again", "PERSIST, before they expire",
         )
@@ -141,8 +141,8 @@ def splits(heavy: Iterable[Splittable], slots: Mapping[int, int], mean_node: int
         result.append(
             Hint(
                 item.kind, item.name, None, 1 if is_key else item.parts,
-                f"{pieces} pieces of about {parts // pieces:,} {item.unit}{beside} under names with different hash tags, each about {100 * PIECE_SHARE:.0f} % of what a "
-                f"master holds in the mean: slot {item.slot} goes from {before:,} to about {after:,} bytes, and the pieces can be balanced",
+                f"{pieces} pieces of about {parts // pieces:,} {item.unit}{beside} under names with different hash tags, each about {100 * PIECE_SHARE:.0f} % of a "
+                f"master's mean: slot {item.slot} falls from {before / 1e6:,.2f} to about {after / 1e6:,.2f} MB",
                 "programs change; commands and transactions over all pieces end", "write the pieces back into one",
             )
         )  # fmt: skip

@@ -24,7 +24,7 @@ def test_a_key_is_cut_into_pieces_below_a_hundredth_of_a_master_and_its_slot_tol
     (hint,) = splits([Splittable("split_key", b"big", 7, 50_000, 1000, "elements")], {7: 60_000}, 1_000_000)
 
     assert "5 pieces of about 200 elements" in hint.how
-    assert "slot 7 goes from 60,000 to about 20,000 bytes" in hint.how
+    assert "slot 7 falls from 0.06 to about 0.02 MB" in hint.how
 
 
 def test_what_is_small_or_has_one_element_is_left_whole():
@@ -51,4 +51,4 @@ def test_a_tag_is_parted_by_what_it_holds_beside_keys_that_are_cut_themselves():
 
     assert "90 pieces of about 11 bytes" in key.how
     assert "4 pieces of about 10 keys, beside 1 listed separately," in tag.how
-    assert "slot 3 goes from 940,000 to about 910,000 bytes" in tag.how
+    assert "slot 3 falls from 0.94 to about 0.91 MB" in tag.how
