@@ -33,7 +33,6 @@ class Page:
     driver: Any
 
     def run(self, script: str, *arguments: object) -> Any:
-        """Run *script* in the page and return its value."""
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector: str) -> str:
@@ -41,16 +40,13 @@ class Page:
         return str(self.run("return document.querySelector(arguments[0]).textContent.trim()", selector))
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts of all elements that match."""
         script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())"
         return list(self.run(script, selector))
 
     def value(self, selector: str) -> int:
-        """Return the exact number behind a figure."""
         return int(self.run("return document.querySelector(arguments[0]).querySelector('data').value", selector))
 
     def choose(self, name: str, value: str) -> None:
-        """Click one of several choices."""
         script = "document.querySelector(`input[name=${arguments[0]}][value=${arguments[1]}]`).click()"
         self.run(script, name, value)
 
@@ -119,6 +115,5 @@ def open_chromium() -> Iterator[Any]:
 
 
 def open_page(driver: Any, path: Path) -> Page:
-    """Open a file and wait until it is loaded."""
     driver.get(path.resolve().as_uri())
     return Page(driver)

@@ -28,7 +28,6 @@ class Cluster:
         return [*self.masters, *self.replicas]
 
     def slots_of(self, index: int) -> tuple[int, int]:
-        """First and last slot of a master at the start."""
         count = len(self.masters)
         return SLOT_COUNT * index // count, SLOT_COUNT * (index + 1) // count - 1
 
@@ -90,7 +89,6 @@ def form(cluster: Cluster) -> None:
 
 
 def knows(node: Server, other: Server) -> bool:
-    """Whether *node* lists *other*."""
     return other.call("CLUSTER", "MYID").decode() in topology_of(node).by_id
 
 
@@ -110,7 +108,6 @@ def converse(node: Server, commands: Sequence[Sequence[bytes]]) -> list[Any]:
 
 
 def error_text(reply: Any) -> str:
-    """The text of an error reply, empty for any other."""
     return reply.text if isinstance(reply, RespError) else ""
 
 

@@ -18,7 +18,6 @@ QUESTION_US: Final = 100_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -49,7 +48,6 @@ class _Server(socketserver.ThreadingTCPServer):
         self.asked: list[str] = []
 
     def answer(self, arguments: list[bytes]) -> bytes:
-        """The reply of the node, a little later."""
         self.asked.append(b" ".join(arguments[:3]).decode("utf-8", "replace"))
         self.cluster.pass_time(QUESTION_US)
         return encode_value(self.cluster.ask(self.host, *arguments), protocol=2)

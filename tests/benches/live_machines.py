@@ -76,7 +76,6 @@ class LiveMachine:
         return reply.decode() if isinstance(reply, bytes) else reply
 
     def said(self, text: str) -> bool:
-        """Return whether a log line contains *text*."""
         return any(text in line for line in self.log)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -119,7 +118,6 @@ class LiveMachine:
         task.add_done_callback(self.tasks.discard)
 
     def accept(self, writer: asyncio.StreamWriter) -> int:
-        """Return the number of an accepted connection."""
         self.accepted += 2
         self.writers[self.accepted] = writer
         return self.accepted
@@ -158,7 +156,6 @@ class LiveMachine:
         return writer is not None
 
     def lose(self, link: int) -> None:
-        """Close a link that ended, and report it."""
         if self.close(link):
             self.tell(self.link_closed(link))
 

@@ -23,7 +23,6 @@ def words_of(root: Path, cluster: Cluster, more: tuple[object, ...]) -> list[str
 
 
 def slotscope(root: Path, cluster: Cluster, *more: object) -> int:
-    """Run the command in this process."""
     return cli.run(program.program(), words_of(root, cluster, more))
 
 

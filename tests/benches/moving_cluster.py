@@ -63,7 +63,6 @@ def fill(cluster: Cluster, rows: Sequence[tuple[str, bytes]]) -> None:
 
 
 def owners_of(node: Server) -> list[str]:
-    """The owner of every slot as *node* sees it."""
     return [owner or "" for owner in topology_of(node).slot_map().owners()]
 
 
@@ -75,7 +74,6 @@ class Weights:
     bytes: list[int] = field(default_factory=lambda: [0] * SLOT_COUNT)
 
     def max_over_mean(self, owners: Sequence[str], masters: Sequence[str]) -> dict[str, Fraction]:
-        """The heaviest master over the mean, by resource."""
         ratios = {}
         for name, load in (("keys", self.keys), ("bytes", self.bytes)):
             sums = dict.fromkeys(masters, 0)
@@ -97,7 +95,6 @@ def measure(cluster: Cluster) -> Weights:
 
 
 def planned_nodes(topology: Topology) -> list[PlannedNode]:
-    """The masters in the order of their ports."""
     masters = sorted(topology.masters(), key=lambda node: node.port)
     return [PlannedNode(node.id, node.address, "", node.config_epoch) for node in masters]
 

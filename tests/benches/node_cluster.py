@@ -53,7 +53,6 @@ class Host:
         return [e.text for _, e in self.effects if type(e) is ev.LogLine and e.text.startswith(beginning)]
 
     def said(self, kind: type) -> list[Any]:
-        """Effects of one kind."""
         return [e for _, e in self.effects if type(e) is kind]
 
 
@@ -90,7 +89,6 @@ class Cluster:
 
     @property
     def now_ms(self) -> int:
-        """What every clock shows."""
         return START_MS + self.world.now_us // 1000
 
     def on_effect(self, host: sim.Host, effect: ev.Effect) -> None:
@@ -135,7 +133,6 @@ class Cluster:
         self.run(2000)
 
     def knows_all(self, host: Host, total: int) -> bool:
-        """Whether *host* knows *total* nodes by name."""
         nodes = host.node.view.nodes.values()
         return len(nodes) == total and not any(peer.flags & HANDSHAKE for peer in nodes)
 
@@ -169,7 +166,6 @@ class Cluster:
             self.faults.cut([self.hosts[node].process], [self.hosts[other].process])
 
     def heal(self) -> None:
-        """Undo every cut."""
         self.faults.heal()
 
     def detach(self, index: int) -> Feed:

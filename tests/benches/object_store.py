@@ -47,7 +47,6 @@ class ObjectStore:
         }
 
     def put(self, uri: str, file: Path) -> None:
-        """Bring *file* to ``bucket/key``."""
         bucket, _, key = uri.partition("/")
         self.client().upload_file(str(file), bucket, key)
 

@@ -38,7 +38,6 @@ def random_scenario(seed: int) -> str:
     repairs: list[str] = []
 
     def some() -> str:
-        """Name up to half of all nodes."""
         return ",".join([name for name in names if rng.random() < 0.3][: len(names) // 2] or [pick(names)])
 
     def rest_s() -> float:

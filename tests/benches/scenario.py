@@ -82,8 +82,6 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Scenario:
-    """What a file says."""
-
     layout: Layout = field(default_factory=Layout)
     settings: NodeSettings = field(default_factory=lambda: NodeSettings(node_timeout_ms=2000))
     special: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -237,7 +235,6 @@ class Scene(Stage):
         return [Violation(rule, self.world.now_us, text) for rule, text in differences]
 
     def digest(self) -> str:
-        """Return a hash of trace and bus traffic."""
         network = self.world.network
         text = "\n".join((*self.trace.lines(), f"{network.messages} {network.bytes} {self.world.sequence}"))
         return sha256(text.encode()).hexdigest()

@@ -42,7 +42,6 @@ class Trace:
         self._last: dict[tuple[str, str], int] = {}
 
     def on_effect(self, host: Host, effect: Effect) -> None:
-        """Record a relevant effect."""
         describe = _WORDS.get(type(effect))
         text = describe(self.world, host, effect) if describe is not None else ""
         if not text:
@@ -53,7 +52,6 @@ class Trace:
             self.entries.append(Entry(self.world.now_us, host.name, text))
 
     def on_note(self, text: str) -> None:
-        """Record an external action."""
         self.entries.append(Entry(self.world.now_us, "", text))
 
     def lines(self) -> list[str]:
@@ -77,7 +75,6 @@ class Log:
         self.lines: list[tuple[str, str]] = []
 
     def on_effect(self, host: Host, effect: Effect) -> None:
-        """Record a log line."""
         if type(effect) is ev.LogLine:
             self.lines.append((host.name, effect.text))
 

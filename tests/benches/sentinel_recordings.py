@@ -26,7 +26,6 @@ OF_PEER = f"sentinel {OTHER} 10.0.0.12 26379 @ mymaster 10.0.0.1 6379"
 
 @cache
 def evidence_of(name: str) -> SentinelEvidence:
-    """Logs and polls of a recording, by sentinel."""
     path = RECORDINGS / name
     logs = tuple(str(log) for log in sorted(path.glob("logs/*.log*")))
     return read_evidence(SentinelFiles(logs, (str(path / "truth.jsonl.gz"),)), BadRecords(strict=True))

@@ -46,7 +46,6 @@ def valkey_binary() -> str | None:
 
 
 def redis_binary() -> str | None:
-    """The ``redis-server`` in PATH."""
     return shutil.which("redis-server")
 
 
@@ -119,7 +118,6 @@ class Server:
         return redis.Redis(host="127.0.0.1", port=self.port, db=db, protocol=2)
 
     def call(self, *command: Any, db: int = 0) -> Any:
-        """The reply to one command."""
         return self.ask([command], db)[0]
 
     def ask(self, commands: Iterable[Sequence[Any]], db: int = 0) -> list[Any]:

@@ -68,7 +68,6 @@ class Shown:
 
 
 def shown(page: str) -> list[Shown]:
-    """Every command of *page*."""
     blocks = BLOCK.findall((ROOT / page).read_text("utf-8"))
     return [
         Shown(part) for block in blocks for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE) if part.strip()

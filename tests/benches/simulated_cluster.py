@@ -109,7 +109,6 @@ class SimulatedCluster:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the beginning."""
         return self.world.now_us / 1e6
 
     def pass_time(self, us: int) -> None:
@@ -178,7 +177,6 @@ class SimulatedCluster:
     # what it looks like
 
     def address(self, name: str) -> str:
-        """Where clients find a node."""
         return f"127.0.0.1:{self.hosts[name].settings.port}"
 
     def called(self, name: str) -> str:
@@ -186,21 +184,17 @@ class SimulatedCluster:
         return f"{self.address(name)} ({name[:8]})"
 
     def epochs(self) -> dict[str, int]:
-        """The config epoch of every node."""
         return {name: self.hosts[name].node.view.myself.config_epoch for name in self.names}
 
     def owners(self) -> list[str]:
-        """The owner of every slot."""
         return self.look([name for name in self.hosts if self.hosts[name].alive]).owner_list()
 
     def look(self, names: Sequence[str]) -> ClusterSight:
-        """What nodes say, in the words of their answers."""
         self.spoken_to |= set(names)
         lost = {name: "connection refused" for name in names if not self.hosts[name].answers}
         return ClusterSight({name: self.sight(self.hosts[name]) for name in names if name not in lost}, lost)
 
     def sight(self, host: Host) -> NodeSight:
-        """What one node says."""
         texts = (self.ask(host, "CLUSTER", "NODES"), self.ask(host, "CLUSTER", "INFO"), self.ask(host, "INFO"))
         seen = read_node(host.id, *texts)
         question = job_question(seen.product, seen.version)

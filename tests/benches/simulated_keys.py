@@ -18,8 +18,6 @@ COMMAND_S = 10e-6
 
 @dataclass(slots=True)
 class Clock:
-    """Simulated seconds."""
-
     now_s: float = 0.0
 
     def monotonic(self) -> float:

@@ -78,7 +78,6 @@ class Replaying:
             self.rows += self._replay(host).feed(seen)
 
     def closed(self, stream: Stream) -> None:
-        """The end of a stream arrived."""
         for host, peer, outbound, sent in _ends(stream):
             seen = LinkSeen(self._now_ns, -1, stream.connection, outbound, "closed", sent, peer)
             self.rows += self._replay(host).feed(seen)

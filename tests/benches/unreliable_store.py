@@ -34,7 +34,6 @@ class UnreliableStore(ObjectStore):
     """A store before which such a server stands."""
 
     def troubles(self) -> int:
-        """How many answers were lost and requests failed."""
         with urlopen(f"{self.endpoint}{COUNT}") as answer:
             return int(answer.read())
 
@@ -68,8 +67,6 @@ def _passing(*arguments: str) -> Iterator[UnreliableStore]:
 
 
 class Passing(BaseHTTPRequestHandler):
-    """One connection of a client."""
-
     protocol_version = "HTTP/1.1"
     endpoint = ending = ""
     every = 0

@@ -27,7 +27,6 @@ def advice_totals(dump: bytes, settings: MemorySettings, *, allocator: int | Non
 
 
 def totals_of(tally: AdviceTally) -> Totals:
-    """The sums of *tally*."""
     memory = [0] * (2 + len(tally.conditions))
     totals = Totals(tally.conditions, 0, memory, {}, {})
     for rows in tally.rows():

@@ -41,7 +41,6 @@ def _recorded_files() -> dict[str, bytes]:
 
 
 def recorded_parts(server: str, log: str) -> dict[str, bytes]:
-    """The files of one recorded log by their names."""
     prefix = f"{server}/{log}/"
     return {name.removeprefix(prefix): data for name, data in _recorded_files().items() if name.startswith(prefix)}
 
@@ -96,7 +95,6 @@ class Walked:
 
 
 def walk_log(data: bytes, *, piece: int = 1 << 20, rows: int = 65_536) -> Walked:
-    """Walk *data* in pieces of at most *piece* bytes."""
     walker = AofWalker("log", batch_rows=rows)
     rows, at = Walked(), 0
     try:

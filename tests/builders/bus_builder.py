@@ -43,7 +43,6 @@ def bitmap(*slots: int) -> bytes:
 
 
 def ping(sender: str = ONE, **header: object) -> Message:
-    """A PING with one gossip entry."""
     return gossip_message(MessageType.PING, sender, **header)
 
 
@@ -58,7 +57,6 @@ def gossip_message(
 
 
 def message(kind: int, body: Body, sender: str = ONE, **header: object) -> Message:
-    """A message of any type under a full header."""
     fields = {"myslots": bitmap(1, 2), "port": 6379, "cport": 16379, "flags": 0x11, "current_epoch": 7, **header}
     return sized(Message(Header(type=kind, sender=sender, **fields), body))  # type: ignore[arg-type]
 
@@ -213,7 +211,6 @@ def refusal(syn: Sent) -> Sent:
 
 
 def frame(sent: Sent, link_type: int = 1, vlans: int = 0) -> bytes:
-    """The bytes of a segment on a link, whole."""
     tcp = struct.pack(
         ">HHIIBBHHH",
         sent.source[1],
@@ -251,7 +248,6 @@ def frame(sent: Sent, link_type: int = 1, vlans: int = 0) -> bytes:
 def pcap(
     sent: Iterable[Sent], *, link_type: int = 1, order: str = "<", nanoseconds: bool = False, vlans: int = 0
 ) -> bytes:
-    """A classic capture file."""
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link_type)]
     for segment in sent:
@@ -264,7 +260,6 @@ def pcap(
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
-    """A pcapng block."""
     body += bytes(-len(body) % 4)
     length = 12 + len(body)
     return struct.pack(order + "II", kind, length) + body + struct.pack(order + "I", length)

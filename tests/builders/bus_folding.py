@@ -56,8 +56,6 @@ class Fold:
 
 
 class Kept(Gathered):
-    """Keeps rows and states as they are."""
-
     def __init__(self, *, keeps_states: bool) -> None:
         super().__init__(keeps_states=keeps_states)
         self.found: dict[str, bytes] = {}

@@ -22,7 +22,6 @@ def thirds(names: Sequence[str] = "abc") -> list[str]:
 
 
 def slots_by_owner(held: Sequence[str]) -> dict[str, SlotSet]:
-    """The slots of every owner."""
     return {name: SlotSet(slot for slot, owner in enumerate(held) if owner == name) for name in dict.fromkeys(held)}
 
 

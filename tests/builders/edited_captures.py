@@ -18,7 +18,6 @@ from cluster_core.kernels.interning import new_interned
 
 
 def packets_of(path: Path) -> list[Packet]:
-    """All packets of a capture."""
     opened = gzip.open if path.name.endswith(".gz") else open
     with opened(path, "rb") as file:
         items = CaptureReader().feed(file.read())
@@ -26,7 +25,6 @@ def packets_of(path: Path) -> list[Packet]:
 
 
 def as_pcap(packets: Iterable[Packet]) -> bytes:
-    """Packets as a pcap with nanoseconds."""
     kept = list(packets)
     link_type = kept[0].link_type if kept else 1
     parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, link_type)]
@@ -59,7 +57,6 @@ def cut_to(packets: Iterable[Packet], snaplen: int) -> list[Packet]:
 
 
 def ports_of(packet: Packet) -> tuple[int, int]:
-    """Ports of source and target."""
     view = segment_of(packet)
     return int(view.source_port), int(view.target_port)
 

@@ -20,7 +20,6 @@ START_MS = 1_000_000
 
 
 def wire(text: str) -> bytes:
-    """Slots as a bitmap."""
     return SlotSet.parse(text).to_wire()
 
 
@@ -35,7 +34,6 @@ def header(sender: str, kind: int = MessageType.PING, *, slots: str = "", **fiel
 def ping(
     sender: str, *entries: GossipEntry, kind: int = MessageType.PING, slots: str = "", **fields: object
 ) -> Message:
-    """A PING (or PONG, or MEET) with gossip."""
     return Message(header(sender, kind, slots=slots, count=len(entries), **fields), Gossip(tuple(entries)))
 
 
@@ -90,7 +88,6 @@ class Bench:
         return self.node.handle(MessageReceived(number, message, "127.0.0.1"), self.now_ms)
 
     def pong(self, sender: str, **fields: object) -> list[Effect]:
-        """Give the machine a PONG on its own link."""
         return self.hear(ping(sender, kind=MessageType.PONG, **fields), outbound=True)  # type: ignore[arg-type]
 
     def peer(self, node_id: str) -> Peer:

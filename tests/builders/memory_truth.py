@@ -23,7 +23,6 @@ class Errors(NamedTuple):
 
 
 def errors_of(estimated: Iterable[tuple[int, int]]) -> Errors:
-    """Return the errors of (estimated, true) sizes."""
     pairs = list(estimated)
     apart = sorted(abs(size - true) / true for size, true in pairs)
     total = sum(size for size, _ in pairs) / sum(true for _, true in pairs) - 1

@@ -9,7 +9,6 @@ from typing import Any
 
 
 def code_cells(path: Path) -> list[dict[str, Any]]:
-    """The code cells of the notebook at *path*."""
     return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
 
 

@@ -12,7 +12,6 @@ EOF = b"\xff"
 
 
 def string(value: bytes | str) -> bytes:
-    """A string, uncompressed."""
     raw = value.encode() if isinstance(value, str) else value
     return length(len(raw)) + raw
 
@@ -87,7 +86,6 @@ def _fits(value: int, size: int) -> bool:
 
 
 def ziplist(entries: Iterable[bytes | int], *, count: int | None = None) -> bytes:
-    """A ziplist (not as a string)."""
     out = bytearray()
     number = before = 0
     tail = 10
@@ -116,7 +114,6 @@ def _ziplist_entry(entry: bytes | int) -> bytes:
 
 
 def intset(values: Iterable[int], width: int = 2) -> bytes:
-    """An intset (not as a string)."""
     body = b"".join((value & (1 << 8 * width) - 1).to_bytes(width, "little") for value in values)
     return struct.pack("<II", width, len(body) // width) + body
 
@@ -219,7 +216,6 @@ def key(
 
 
 def aux(name: str, value: bytes | str | int) -> bytes:
-    """An aux field."""
     return b"\xfa" + string(name) + (integer(value) if isinstance(value, int) else string(value))
 
 

@@ -295,7 +295,6 @@ def test_a_capture_begun_in_the_middle_of_messages_is_no_error(tmp_path) -> None
 
 @pytest.mark.parametrize("seed", range(25))
 def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> None:
-    """Whatever bytes say, they become rows or are ignored with a reason."""
     chance = random.Random(seed)
     raw = bytearray(gzip.decompress(CAPTURE.read_bytes())[: 24 + 300_000])
     for _ in range(10 ** chance.randrange(4)):

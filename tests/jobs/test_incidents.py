@@ -110,7 +110,6 @@ def test_a_snapshot_that_was_not_replayed_is_refused(root: str) -> None:
 
 
 def test_nodes_prints_what_an_observer_believed(root: str) -> None:
-    """By prefix of its id and by address, in three ways to write the time."""
     by_id = nodes(root, observer="bbb", at="1700000013")
     by_address = nodes(root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
 
@@ -122,7 +121,6 @@ def test_nodes_prints_what_an_observer_believed(root: str) -> None:
 
 
 def test_nodes_of_all_observers_are_headed(root: str) -> None:
-    """At the last evidence unless a time is given."""
     lines = nodes(root, observer="all")
 
     headings = [line for line in lines if line.startswith("#") and not line.startswith("# no answer for")]

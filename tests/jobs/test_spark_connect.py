@@ -48,21 +48,19 @@ def run(server, tmp_path_factory):
     return run
 
 
-def test_key_slots_and_rebalance_plan_run_on_spark_connect(run):
-    """Every key that the servers had is counted, and the snapshot can be planned."""
+def test_key_slots_run_on_spark_connect(run):
+    """Every key that the servers had is counted."""
     topology = DATA / "valkey-9.1" / "topology" / "nodes.txt"
     (slots,) = run(
         "key-slots", "--rdb", DUMPS / "*.rdb", "--topology", topology, "--snapshot", "monday",
         reads=("silver/slot_load",),
     )  # fmt: skip
-    (plan,) = run("rebalance-plan", "--snapshot", "monday", reads=("gold/rebalance_plans",))[0]
 
     keys = 0
     for path in DUMPS.glob("keys-*.jsonl.gz"):
         with gzip.open(path) as lines:
             keys += sum(1 for _ in lines)
     assert sum(row["keys"] for row in slots) == keys
-    assert 0 < plan["lower_bound_bytes"] <= plan["moved_bytes"]
 
 
 @pytest.mark.slow

@@ -70,7 +70,6 @@ def seconds_for_all(keys: Sizes) -> float:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_keys_are_measured_where_the_time_allows_it(shape, monkeypatch):
-    """No error, the sum of each slot, and each key once."""
     keys = shape(random.Random(5))
     server = SimulatedKeys(keys, Clock())
 

@@ -94,7 +94,6 @@ def test_what_is_not_modelled_is_counted_named_and_its_key_flagged(command, name
 
 
 def test_commands_that_a_server_would_refuse_change_nothing():
-    """Wrong types, missing words, no numbers: a server answers an error, and goes on loading."""
     keyspace = after(
         ("SET", "s", "text"), ("LPUSH", "s", "a"), ("INCR", "s"), ("HSET", "h"), ("ZADD", "z", "x", "m"), ("SETBIT",),
         ("XADD", "x", "1-1"), ("LSET", "none", 0, "v"), ("RESTORE", "r", 0, "short"), ("COPY", "none", "t"), ("SWAPDB", "a", "b"),
@@ -129,7 +128,6 @@ def test_databases_are_flushed_swapped_and_moved_between():
 
 
 def test_long_strings_are_known_by_their_length():
-    """Only short contents are kept; lengths grow as the server's."""
     keyspace = after(
         ("SET", "s", "x" * 100), ("APPEND", "s", "y" * 50), ("SETRANGE", "s", 200, "z"), ("SETBIT", "s", 8 * 300, 1),
         ("BITFIELD", "s", "SET", "u8", 8 * 400, 1),

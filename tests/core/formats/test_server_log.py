@@ -223,7 +223,6 @@ def test_an_endless_line_is_bad_and_takes_no_memory():
 
 
 def test_bytes_that_are_no_text_are_escaped():
-    """A row is a text that any table takes."""
     row = one(b"7:M 21 Nov 2026 10:11:12.345 * \xff\xfe\x00 name")
 
     assert row.text == "\\xff\\xfe\x00 name"

@@ -44,7 +44,6 @@ def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
 
 
 def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
-    """Without a handshake in the capture nobody was met."""
     tale = quiet_tale()
     for observer in NODES:
         tale.view(observer, NEW, 0, cause="own gossip", slots="")
@@ -328,7 +327,6 @@ def cut(*silent: str, talk: bool = False, back_s: float = 18.0) -> Tale:
 
 
 def test_nodes_that_go_and_return_together_were_partitioned() -> None:
-    """Each has its failure too."""
     incidents = told(cut(C, R))
 
     assert [(kind, variant) for kind, variant, _, _ in incidents] == [

@@ -28,7 +28,6 @@ def test_nothing_is_invented_in_a_quiet_cluster() -> None:
 
 
 def test_a_failure_and_the_failover_that_ends_it_are_one_incident() -> None:
-    """From the time at which the trouble began: the last sign of life."""
     incident, outage = find_incidents(failover_tale().history())
 
     assert outage.kind == "outage"

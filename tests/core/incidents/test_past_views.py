@@ -32,7 +32,6 @@ def test_a_past_view_is_what_cluster_nodes_prints() -> None:
 
 
 def test_two_views_differ_where_one_did_not_hear_yet() -> None:
-    """A came back and believes what it knew; B knows better."""
     differences = view_differences(view_at(rows(), A, ns(19)), view_at(rows(), B, ns(19)))
 
     assert [(difference.node, difference.field, difference.first, difference.second) for difference in differences] == [

@@ -64,7 +64,6 @@ def codes(checkups: list[Checkup]) -> dict[SymptomCode, Symptom]:
 
 
 def test_a_cluster_in_order_shows_nothing():
-    """Three masters, a replica of each on another host, nothing near its end."""
     assert find_symptoms(cluster()) == []
 
 
@@ -84,7 +83,6 @@ def test_a_cluster_in_order_shows_nothing():
     ],
 )  # fmt: skip
 def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, text):
-    """One symptom for one trouble, and no other."""
     (symptom,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
 
     assert (symptom.code, symptom.severity) == (code, severity)

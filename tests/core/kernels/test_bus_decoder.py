@@ -50,7 +50,6 @@ def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> No
 
 
 def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
-    """Refused connections, port reuse, wild sequence numbers, other protocols, a stop in the middle of a message."""
     first = conversation([EVERY[:5000]], [EVERY])
     again = conversation([EVERY], isn=77, start_ns=first[-1].ts_ns + 10)
     other = conversation([b"\x16\x03\x01\x02\x00\x01" + bytes(300)], [b"HTTP/1.1 200"], client=("10.0.0.9", 1), isn=5)
@@ -64,7 +63,6 @@ def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
 
 
 def test_more_connections_than_the_bound_are_given_up_alike() -> None:
-    """The directions that were silent longest go first."""
     sent: list[Sent] = []
     for number in range(40):
         client = ("10.0.0.1", 40000 + number % 17)

@@ -80,14 +80,12 @@ def test_the_node_timeout_is_twice_the_age_at_which_pings_are_due(timeout_ms: in
 
 
 def test_it_does_not_matter_in_how_many_batches_messages_come() -> None:
-    """Numbers of nodes and connections last."""
     messages = pings(15_000)
 
     assert [ages_of(messages, batches=batches).ages for batches in (1, 5, 60)] == [ages_of(messages).ages] * 3
 
 
 def test_it_is_settled_after_a_minute_and_not_revised() -> None:
-    """What comes later is another matter."""
     messages = pings(1_000, count=30)
     later = pings(15_000, count=60, from_ms=messages[-1][0] + 1_000)
 

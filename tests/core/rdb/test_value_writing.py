@@ -110,7 +110,6 @@ def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
     build.listpack([b"a", b"b"])[:-4] + b"\xf0\xff\xff\xff", build.listpack([b"a", b"b"])[:-1] + b"\x00",
 ])  # fmt: skip
 def test_a_value_that_is_not_what_its_header_says_is_an_error_with_its_place(style, packed):
-    """Never a crash; with *permissive* the other keys are written."""
     good = build.key(b"good", 0, build.string(b"v"))
     dump = build.rdb(
         build.select(0), good, build.key(b"bad", 20, build.string(packed)), build.key(b"more", 0, build.string(b"v"))

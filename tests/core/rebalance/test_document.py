@@ -43,7 +43,6 @@ def batches_of(planned_):
 
 @pytest.mark.long
 def test_a_plan_comes_back_as_it_was():
-    """Fractions, prices, batches and the problem's parameters, all exact; the same text again."""
     assert planned().moves
     back, document, _ = stored(PROBLEM, planned(), batches_of(planned()))
 

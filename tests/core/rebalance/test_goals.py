@@ -163,7 +163,6 @@ def test_even_slots_that_do_not_divide_evenly_relax_the_limit_for_all():
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.lists(st.integers(1, 3), min_size=1, max_size=3))
 def test_no_placement_is_below_the_floor(loads, weights):
-    """The floor against every placement there is."""
     masters = [Master(str(n), weight=w) for n, w in enumerate(weights)]
     targets = find_targets(validate(problem(loads, ["0"] * len(loads), masters)))
     total = sum(loads)
@@ -209,7 +208,6 @@ def test_limits_are_what_whole_slots_can_add_up_to():
     ],
 )
 def test_a_load_that_cannot_be_is_named_with_its_slot(loads, reason):
-    """Missing, negative, NaN and infinite loads are refused, never planned with."""
     with pytest.raises(PlanError, match=reason):
         validate(problem(loads, "aab", "ab"))
 

@@ -43,7 +43,6 @@ def topology():
 
 
 def test_a_placement_says_weights_capacities_zones_and_who_drains():
-    """TOML as the documentation shows it."""
     placement = read_placement(TOML, "p.toml")
     masters, nodes = masters_of(topology(), placement, ["keys", "memory_bytes"])
 

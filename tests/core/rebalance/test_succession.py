@@ -59,7 +59,6 @@ def seen(stored, journal, sight: ClusterSight) -> Present:
 
 @pytest.mark.parametrize("a_is_back", [True, False])
 def test_the_node_that_has_a_masters_slots_has_its_place(a_is_back):
-    """Whether the former master is away or follows its replica."""
     assert successors(plan_of(), failed_over(a_is_back=a_is_back), NOTHING) == {"a": "z"}
 
 

@@ -73,7 +73,6 @@ def test_any_command_has_an_answer(words, is_ours):
     ],
 )
 def test_a_hello_that_cannot_be_true_changes_no_configuration(text):
-    """Our own id, unknown masters, places that are none, ids that are none."""
     bench = Bench()
     bench.hello(text)
 

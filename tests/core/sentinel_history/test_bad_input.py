@@ -70,7 +70,6 @@ def mutated(data: bytes, rng: Random) -> bytes:
 
 @pytest.mark.long
 def test_mutated_words_change_beliefs_at_most() -> None:
-    """10,000 texts of events and answers, in histories of a hundred each."""
     rng = Random(SEED)
     incidents = 0
     for _ in range(MUTATIONS // 100):

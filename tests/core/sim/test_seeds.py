@@ -76,7 +76,6 @@ def test_no_invariant_breaks_in_many_runs():
 
 @pytest.mark.long
 def test_the_runs_are_not_empty():
-    """Faults happen in them, elections are won, writes are acknowledged and some of them lost."""
     played = [play_seed(seed) for seed in FEW]
 
     assert sum(sum("election won" in line for line in result.trace) for result in played) >= len(FEW) // 2

@@ -135,7 +135,6 @@ def test_incidents_of_seven_days_are_counted_by_the_day_on_which_they_began(tmp_
 
 @pytest.mark.long
 def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(root):
-    """Names are shown and do nothing."""
     hostile = "<script>alert(1)</script>\x1b[31m"
     snapshot(root, hostile, [1, 2])
     deliver(replace(keyspace_report(), snapshot_id="new"), root=root, html=None, stream=None)

@@ -8,7 +8,6 @@ from tests.builders.reports_builder import key_group
 
 
 def test_a_prefix_with_one_child_is_told_by_the_child():
-    """The same 1,500 keys three times are one line."""
     groups = [key_group(name, keys=1500, size=9) for name in (b"{tenant:", b"{tenant:acme}:", b"{tenant:acme}:item:")]
 
     assert [group.name for group in folded_prefixes(groups)] == [b"{tenant:acme}:item:"]

@@ -26,7 +26,6 @@ def page(chromium: Any, tmp_path: Path) -> Page:
 
 
 def test_a_page_begins_with_its_verdict_then_figures_then_notes(page: Page) -> None:
-    """One sentence, the time axis with the stories, the table, and what is to be known beside it."""
     order = page.run("return [...document.querySelectorAll('main > section[id]')].map((one) => one.id)")
 
     assert order == ["verdict", "timelines", "incidents", "findings", "reading"]
@@ -51,7 +50,6 @@ def settled(page: Page) -> None:
 
 
 def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
-    """The axis takes + and 0, N goes to the next incident; what lies outside is hidden, ticks are in the chosen zone."""
     from selenium.webdriver.common.by import By
 
     axis = page.driver.find_element(By.ID, "axis")
@@ -80,7 +78,6 @@ def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
 
 
 def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
-    """The cursor stands where it happened, the lanes of those who did it are marked, and its marks on them."""
     page.run("document.querySelector('.story details').open = true; document.querySelector('.steps > li').focus()")
     told = page.run("return [...document.querySelectorAll('.lane-row.told')].map((one) => one.dataset.node)")
 
@@ -90,7 +87,6 @@ def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
 
 
 def test_keys_open_stories_and_sort_the_incidents(chromium: Any, tmp_path: Path) -> None:
-    """Enter on a number leads to its story, Enter on a summary opens or closes it, headings sort."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
@@ -113,7 +109,6 @@ def test_keys_open_stories_and_sort_the_incidents(chromium: Any, tmp_path: Path)
 
 
 def test_a_screen_reader_is_told_what_is_drawn(page: Page) -> None:
-    """Every lane has words, every table a caption, every heading its level, every region a name."""
     words = page.run(
         "return [...document.querySelectorAll('svg[role=img]')].map((one) => one.getAttribute('aria-label'))"
     )
@@ -132,7 +127,6 @@ def test_a_screen_reader_is_told_what_is_drawn(page: Page) -> None:
 
 
 def test_hostile_names_stay_text_and_nothing_is_loaded(chromium: Any, tmp_path: Path) -> None:
-    """No script runs, no element appears, no request leaves, the console is quiet."""
     path = tmp_path / "hostile.html"
     report = history_report(hostile=True)
     path.write_text(render_history(report), encoding="utf-8")

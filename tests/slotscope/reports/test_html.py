@@ -102,7 +102,6 @@ def test_the_policy_names_the_one_script_and_the_one_style_sheet(hostile_page: s
 
 
 def test_hostile_names_make_no_elements_and_no_attributes(hostile_page: str) -> None:
-    """The elements of a page are the same whatever the keys are called."""
     structure = Structure(hostile_page)
     attributes = {name for _, attrs in structure.elements for name in attrs}
 
@@ -123,7 +122,6 @@ def test_embedded_data_cannot_leave_its_script() -> None:
 
 
 def test_the_map_has_the_figures_of_every_slot() -> None:
-    """16384 entries in each column, in the order of the slots."""
     report = keyspace_report()
     data = slot_data(report)
 

@@ -89,7 +89,6 @@ def test_the_pointer_over_a_slot_tells_of_it(page: Page) -> None:
 
 
 def test_the_keyboard_walks_the_map(page: Page) -> None:
-    """Arrows, Home, End, Page Up, Page Down, and nothing beyond the edges."""
     from selenium.webdriver import ActionChains, Keys
 
     page.run("document.getElementById('slot-map').focus()")
@@ -125,7 +124,6 @@ def test_the_map_shows_another_figure(page: Page) -> None:
 
 @pytest.mark.parametrize("column", [3, 4])
 def test_a_table_sorts_by_its_heading_from_the_keyboard(page: Page, column: int) -> None:
-    """Largest first, then smallest first, said by aria-sort."""
     from selenium.webdriver import Keys
 
     button = page.driver.find_element("css selector", f"#master-table thead th:nth-child({column + 1}) button")
@@ -154,7 +152,6 @@ def test_a_typed_key_leads_to_its_slot(page: Page) -> None:
 
 
 def test_nothing_is_loaded_nothing_is_complained_of_and_no_name_runs(chromium: Any, page_path: Path) -> None:
-    """No request but the file itself, an empty console, and no dialog from any of the hostile names."""
     from selenium.common.exceptions import NoAlertPresentException
 
     chromium.get("about:blank")

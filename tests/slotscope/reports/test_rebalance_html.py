@@ -23,7 +23,6 @@ def text_of(page: str) -> str:
 
 @pytest.mark.parametrize("masters", [1, 1000])
 def test_a_page_of_any_size_is_below_two_megabytes_and_says_what_it_leaves_out(masters: int) -> None:
-    """The rows shown are capped; how many there are is said."""
     report = rebalance_report(masters)
     page = page_of(report)
     shown = page.split('id="master-table"')[1].split("</table>")[0].count('<th scope="row"')
@@ -65,7 +64,6 @@ def test_a_master_to_be_emptied_comes_before_all_others() -> None:
     ],
 )
 def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None:
-    """No moves, no command that would move anything."""
     text = text_of(page_of(quiet_report(verdict)))
 
     assert words in text
@@ -75,12 +73,10 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
 
 
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
-    """The verdict of the tables is what the page says."""
     assert "not all reach them" in headline(changed(rebalance_report(), verdict=PlanVerdict.CLOSER))
 
 
 def test_a_plan_that_gives_up_a_soft_goal_claims_hard_limits_only() -> None:
-    """The headline names the resource that stays above its limit."""
     report = changed(rebalance_report(), verdict=PlanVerdict.MOVE, heavy=())
     kept = [changed(reach, after=reach.limit) for reach in report.reaches]
     given_up = [*kept[:-1], changed(kept[-1], after=2 * kept[-1].limit)]

@@ -15,7 +15,6 @@ from slotscope.runtime.storage.runs import running
 
 @pytest.mark.parametrize("key", [b"user:1", b"\x1b[31m\xff\x00", b"", "\u202eключ".encode(), b"k" * 5000])
 def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
-    """Nothing in the line acts on a terminal, and no byte is lost."""
     line = json_text({"key": key})
 
     assert b64decode(json.loads(line)["key_base64"]) == key
@@ -25,12 +24,10 @@ def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
 
 
 def test_names_in_pairs_and_figures_that_are_none_are_json_too():
-    """Maps by (observer, node), a ratio to nothing."""
     assert json.loads(json_text({("a", "b"): float("inf"), 3: {b"\xff"}})) == {"a b": None, "3": ["\\xff"]}
 
 
 def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):
-    """Inputs by number and bytes, rows by table, the figures that were compared, the seconds it took."""
     with running(str(tmp_path), "key-slots", "a", cluster="c", inputs={"x.rdb": 7, "y.rdb": 3}) as run:
         run.append(NODE_LOAD, [{"node_id": "n", "slots": 1, "keys": 1}])
         run.check("keys", {"read": 1, NODE_LOAD.name: 1})

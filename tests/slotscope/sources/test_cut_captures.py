@@ -50,7 +50,6 @@ def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cu
 
 @pytest.mark.parametrize("with_capture", [False, True])
 def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
-    """Who was held for failing by whom, who decided it, who voted and who won, at the times of the logs."""
     truth = failover(whole.incidents)
     incidents = failover(with_logs(*([cut] if with_capture else [])).incidents)
 

@@ -49,7 +49,6 @@ def won(one: Incident) -> tuple[int, int]:
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, BOTH], ids=lambda one: one.name)
 def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> None:
-    """Winner, old master, epoch, and a time that holds the true one."""
     (true,) = RECORDED[name].promotions
 
     actual = failover(name, evidence)

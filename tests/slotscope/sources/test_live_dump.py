@@ -90,7 +90,6 @@ def test_a_dump_from_a_replica_is_the_one_that_it_writes_to_its_disk(name, frami
 
 
 def test_a_master_is_refused_unless_it_is_allowed():
-    """The words name its replica; a replica that has lost its master is refused, too."""
     with replicated("valkey") as (master, replica):
         with pytest.raises(InputError, match=f"this is a master; .* name its replica 127.0.0.1:{replica.port}"):
             check_live(live(master), DumpOptions())

@@ -23,7 +23,6 @@ def put(path: Path, text: str = "x") -> Path:
 
 
 def test_paths_of_a_manifest_begin_where_it_lies(tmp_path):
-    """But for those from the root, and of a store; other options stay as they are."""
     manifest = put(
         tmp_path / "clusters.toml",
         '[shop]\nrdb = ["shop/*.rdb", "/dumps/*.rdb", "s3://dumps/shop"]\ntopology = "shop/nodes.txt"\nprefix-depth = 3\n["a b"]\nkeys = "k.csv"\n',

@@ -163,7 +163,6 @@ def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset)
 
 
 def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
-    """Blank lines are nothing; a last line that was cut short is bad."""
     good = Answer(Address("x", 1), NS, NS, TEXT, "").line()
     path = tmp_path / "polls.jsonl.gz"
     path.write_bytes(gzip.compress(lines(good, "\n", "rubbish\n", good, good[:50])))
@@ -197,7 +196,6 @@ def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
 
 
 def test_answers_that_differ_in_times_alone_say_the_same():
-    """Ping and pong times, message counters; not the state of the cluster."""
     later = TEXT.replace(" 0 0 1 ", " 17 18 1 ")
     one, two, down = (
         Answer(

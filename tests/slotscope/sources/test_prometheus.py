@@ -72,7 +72,6 @@ def success(query: str, time_s: float):
 
 
 def test_a_time_is_asked_for_hour_by_hour_and_saved(endpoint, tmp_path):
-    """The ranges follow one another, and the file is read like any saved answer."""
     server = endpoint(success)
 
     path = fetch_metrics(server.url, 'job="redis"', FROM, TO, str(tmp_path), {})

@@ -203,7 +203,6 @@ def test_of_dumps_of_a_master_and_its_replicas_the_newest_is_read(tmp_path, stor
 
 
 def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
-    """By time of the file; INFO replies alone are named."""
     for name, written in (("old", 1), ("new", 2)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (written, written))

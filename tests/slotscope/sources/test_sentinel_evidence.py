@@ -54,7 +54,6 @@ def test_logs_of_other_servers_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_rotated_log_is_known_by_its_port_or_by_what_the_user_says(tmp_path: Path) -> None:
-    """Without the line that names the id."""
     line = "12:X 21 Nov 2026 10:54:54.896 # +sdown master mymaster 10.0.0.1 6379"
     logs = {"sentinel.log": LINES, "26379.1.log": [line]}
 

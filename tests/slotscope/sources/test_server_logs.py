@@ -70,7 +70,6 @@ def test_a_port_in_the_name_tells_whose_a_log_is_when_its_lines_do_not(tmp_path,
     ],
 )
 def test_what_the_user_says_counts_before_what_lines_say(tmp_path, node, owner):
-    """FILE=NODE, with a path or the last part of it."""
     path = write(tmp_path, "x.log")
     given = (f"x.log={node}",)
 
@@ -90,7 +89,6 @@ def test_a_mapping_that_names_no_log_or_no_node_is_refused(tmp_path, text):
 
 
 def test_a_bad_line_stops_a_strict_reader_and_is_counted_by_a_permissive_one(tmp_path):
-    """One DecodeError with file, offset and line; or everything else, and the error in `bad`."""
     path = write(tmp_path, "x.log", EVENT + "\udcff\udcfe broken\n" + EVENT)
 
     with pytest.raises(DecodeError, match="line 2: not a line of a server log") as caught:

@@ -76,7 +76,6 @@ def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
 
 
 def test_what_is_no_whole_header_of_a_node_says_nothing():
-    """Short headers, cut ones, and senders that are no id."""
     actual = notes(
         header(A, 1, 0, light=True),
         header(A, 2, 0, node_flags=None),

@@ -93,7 +93,6 @@ def test_a_warning_names_the_input_and_the_figures(found: list[Caveat], code: tu
 
 
 def test_sound_inputs_have_no_warning() -> None:
-    """Keys of the dump's own node, ranges of one file, dumps whose ids are zeros, a log that is not replayed."""
     fits = unit(**MEASURED, aux={"used-mem": "100000000", "repl-id": "0" * 40}, memory_total=101_000_000)
     sound = unit("b.rdb", trailing_bytes=0, stored_crc="a" * 16)
 

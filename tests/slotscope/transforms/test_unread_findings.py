@@ -42,7 +42,6 @@ def test_a_dump_that_was_cut_is_measured_by_the_keys_that_it_announces():
 
 
 def test_damage_inside_a_dump_is_measured_by_its_bytes_and_by_its_keys():
-    """Ranges of one file add up."""
     first = UnitFacts(source="b.rdb", kind="rdb", keys=500, file_bytes=20_000, records=1000)
     second = UnitFacts(source="b.rdb", kind="rdb", keys=100, file_bytes=20_000, bad_records=1, unread_bytes=9000)
 

@@ -77,7 +77,6 @@ def test_ipv4_options_and_ipv6_extension_headers_are_passed() -> None:
 
 
 def test_a_frame_cut_by_the_snap_length_says_how_much_is_missing() -> None:
-    """The IP header knows the length."""
     data = frame(V4)
 
     assert view_of(1, data[:-3], len(data)).missing == 3
