@@ -30,10 +30,10 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         tale.says(R, 29.9, slots="0-99", epoch=4, current=4, flags=0x2000)
     history = tale.history()
     names = name_all(history.nodes, history.addresses)
-    found = [finding for finding in find_findings(history) if not quiet or finding.code != "one-host"]
+    result = [finding for finding in find_findings(history) if not quiet or finding.code != "one-host"]
     if not quiet:
         text = f"{names[B]} and {names[C]} both claimed 50 slots for 9000 ms: 150-199"
-        found = [Finding(Severity.WARNING, FindingCode.SPLIT_CLAIM, B, C, T0, ns(9), 1, 9000, text, (3, 4)), *found]
+        result = [Finding(Severity.WARNING, FindingCode.SPLIT_CLAIM, B, C, T0, ns(9), 1, 9000, text, (3, 4)), *result]
     incidents = [
         IncidentLine(
             number, incident.kind, incident.variant, incident.subject or None, incident.winner or None, incident.nodes, incident.epoch,
@@ -62,7 +62,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         bad_records=0,
         nodes=nodes,
         incidents=incidents,
-        findings=[finding_row(number, incident) for number, incident in enumerate(found, 1)],
+        findings=[finding_row(number, incident) for number, incident in enumerate(result, 1)],
         lanes=[
             Lane(
                 node,

@@ -31,7 +31,7 @@ def test_pages_show_commands() -> None:
 def test_every_command_of_a_page_takes_the_options_it_is_given(page: str) -> None:
     """Names, kinds and combinations of options; nothing is run."""
     app = program()
-    typed = [shlex.split(one.command)[1:] for one in shown(page) if one.command.startswith("slotscope ")]
+    typed = [shlex.split(example.command)[1:] for example in shown(page) if example.command.startswith("slotscope ")]
     wrong = {}
     for words in typed:
         try:
@@ -65,14 +65,14 @@ def assert_shown(page: str, printed: dict[str, Printed], request: pytest.Fixture
     """Each command of *page* ended well and printed the lines below it."""
     wrong: dict[str, object] = {}
     text = (ROOT / page).read_text("utf-8")
-    for one in shown(page):
-        if one.command.startswith(ELSEWHERE):
+    for example in shown(page):
+        if example.command.startswith(ELSEWHERE):
             continue
-        told, code = printed[one.command]
+        told, code = printed[example.command]
         if request.config.getoption("--rewrite", default=False):
-            text = text.replace(one.text, one.rewritten(told))
+            text = text.replace(example.text, example.rewritten(told))
             (ROOT / page).write_text(text, "utf-8")
-        elif code != 0 or one.missing(told):
-            wrong[one.command] = code or one.missing(told)
+        elif code != 0 or example.missing(told):
+            wrong[example.command] = code or example.missing(told)
 
     assert wrong == {}

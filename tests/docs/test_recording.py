@@ -81,13 +81,13 @@ def test_a_recorder_has_one_capability(name):
     assert recorder_of(name)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
 
 
-def lost(told: Any, read: Any, path: str = "") -> list[str]:
+def lost(written: Any, read: Any, path: str = "") -> list[str]:
     """The paths of *told* that *read* does not have."""
-    if isinstance(told, dict):
-        return [one for key in told for one in lost(told[key], read.get(key) if read else None, f"{path}/{key}")]
-    if isinstance(told, list) and isinstance(read, list) and len(told) == len(read):
-        return [one for pair in zip(told, read, strict=True) for one in lost(*pair, path)]
-    return [] if told == read else [path]
+    if isinstance(written, dict):
+        return [one for key in written for one in lost(written[key], read.get(key) if read else None, f"{path}/{key}")]
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        return [one for pair in zip(written, read, strict=True) for one in lost(*pair, path)]
+    return [] if written == read else [path]
 
 
 def test_the_types_of_grafana_read_the_dashboard():

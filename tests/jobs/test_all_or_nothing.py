@@ -156,6 +156,6 @@ def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spar
 
     whole = str(tmp_path / "whole")
     replay(spark, ReplayRequest(root=whole, snapshot="f", pcap=(f"{tmp_path}/part-*.pcap",), node_timeout_ms=1000))
-    messages = [len(delta_files.read_rows(one, BUS_MESSAGES, snapshot_id="f")) for one in (root, whole)]
+    messages = [len(delta_files.read_rows(folder, BUS_MESSAGES, snapshot_id="f")) for folder in (root, whole)]
     assert messages[0] == messages[1] == len(actual[BUS_MESSAGES.name]) > 0
     assert load_history(root, "f").incidents == load_history(whole, "f").incidents

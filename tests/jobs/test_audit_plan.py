@@ -98,7 +98,7 @@ def carry_out(cluster: Cluster, stored: StoredPlan) -> None:
 
 def owner_of(node: Any, slot: int) -> str:
     """Whose slot it is in the view of *node*."""
-    return next((one.id for one in topology_of(node).nodes if slot in one.slots), "")
+    return next((node_line.id for node_line in topology_of(node).nodes if slot in node_line.slots), "")
 
 
 def audit(*words: str) -> int:

@@ -55,7 +55,7 @@ def rows(table, root) -> list:
     return sorted(repr([row[name] for name in names]) for row in read_rows(str(root), table))
 
 
-def told(table, root) -> list:
+def rows_of(table, root) -> list:
     """All rows of a table but for the cluster, which has no name in some."""
     names = [name for name in table.columns if name not in (*PLACES, "run_id", "cluster")]
     return sorted(repr([row[name] for name in names]) for row in read_rows(str(root), table))
@@ -90,8 +90,8 @@ def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_a
     run(spark, tmp_path / "root", pcap=(str(CAPTURE),), node_timeout_ms=1000, cluster=cluster)
 
     compared = (*TABLES, INCIDENTS, INCIDENT_STEPS)
-    assert {table.name: told(table, tmp_path / "root") for table in compared} == {
-        table.name: told(table, root) for table in compared
+    assert {table.name: rows_of(table, tmp_path / "root") for table in compared} == {
+        table.name: rows_of(table, root) for table in compared
     }
     assert len(rows(BUS_MESSAGES, root)) > 1000
 
@@ -162,15 +162,15 @@ def test_known_polls_and_logs_stay_when_the_job_runs_again_with_more_files(spark
     tables = (history.LOG_EVENTS, history.NODE_POLLS, INCIDENTS, INCIDENT_STEPS)
     target, fresh = tmp_path / "tables", tmp_path / "fresh"
     run(spark, fresh, log=logs, polls=polls)
-    whole = {table: told(table, fresh) for table in tables}
+    whole = {table: rows_of(table, fresh) for table in tables}
 
     run(spark, target, log=logs[:3], polls=polls)
     more = run(spark, target, log=logs, polls=polls)
     again = run(spark, target, log=logs, polls=polls)
 
-    assert [(one.known_files, one.new_files) for one in (more, again)] == [(4, 3), (7, 0)]
+    assert [(replay.known_files, replay.new_files) for replay in (more, again)] == [(4, 3), (7, 0)]
     assert all(whole.values())
-    assert {table: told(table, target) for table in tables} == whole
+    assert {table: rows_of(table, target) for table in tables} == whole
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_a_wrong_time_zone_is_noticed(spark, tmp_path) -> None:
 def test_logs_alone_show_the_role_of_every_node_and_leave_slots_unknown(spark, tmp_path) -> None:
     logs = [str(RECORDED / "logs")]
     run(spark, tmp_path, log=logs)
-    first = told(history.NODE_VIEWS, tmp_path)
+    first = rows_of(history.NODE_VIEWS, tmp_path)
     run(spark, tmp_path, log=logs)
     report = load_history(str(tmp_path), "current")
     (winner,) = {incident.winner for incident in report.incidents if incident.kind == "failover"}
@@ -216,7 +216,7 @@ def test_logs_alone_show_the_role_of_every_node_and_leave_slots_unknown(spark, t
     flags = {node["id"]: node["flags"] for node in last.record()["nodes"]}
     page = render_history(report)
 
-    assert told(history.NODE_VIEWS, tmp_path) == first
+    assert rows_of(history.NODE_VIEWS, tmp_path) == first
     assert len(report.nodes) == len(flags) == 6
     assert flags[winner] == "master"
     assert all(node["slots"] is None for node in last.record()["nodes"])

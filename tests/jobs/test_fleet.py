@@ -35,8 +35,8 @@ def asked(request: Request) -> list[Request]:
 
 
 def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
-    told = "[a]\nrdb = 'x.rdb'\nno-replay = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
-    one, other = asked(Request(root="r", manifest=manifest(tmp_path, told), snapshot="night", separators=":", top=3))
+    text = "[a]\nrdb = 'x.rdb'\nno-replay = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
+    one, other = asked(Request(root="r", manifest=manifest(tmp_path, text), snapshot="night", separators=":", top=3))
 
     assert (one.cluster, one.snapshot, one.rdb, one.separators, one.top) == (
         "a", "night-a", (f"{tmp_path}/x.rdb",), ":", 3,

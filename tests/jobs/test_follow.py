@@ -53,8 +53,8 @@ def rows_of(root: Path | str, table: Table, landing: Path | str = "/landing") ->
     if not exists(str(root), table):
         return []
     rows = read_rows(str(root), table, snapshot_id=CLUSTER)
-    told = [repr({name: value for name, value in row.items() if name not in OF_RUNS}) for row in rows]
-    return sorted(words.replace(str(landing), "/landing") for words in told)
+    texts = [repr({name: value for name, value in row.items() if name not in OF_RUNS}) for row in rows]
+    return sorted(text.replace(str(landing), "/landing") for text in texts)
 
 
 def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> dict[str, Any]:
@@ -68,12 +68,12 @@ def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> di
 
 
 def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Followed]:
-    told: list[Followed] = []
+    batches: list[Followed] = []
     options = {"lateness": LATENESS, "node_timeout_ms": 1000, **options}
-    Follower(spark, Request(root=str(root), landing=str(landing), once=True, **options), told.append).run(
+    Follower(spark, Request(root=str(root), landing=str(landing), once=True, **options), batches.append).run(
         threading.Event()
     )
-    return told
+    return batches
 
 
 def follow_when_alone(spark: Any, root: Path, landing: Path) -> None:
@@ -119,7 +119,7 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
         for file in files[start : start + 12]:
             file.path.unlink()
 
-    assert [one.files for one in followed] == [12, 12, len(files) - 24]
+    assert [batch.files for batch in followed] == [12, 12, len(files) - 24]
     assert differences(root, landing, replayed) == {}
     assert rows_of(root, incidents.INCIDENTS)
     assert rows_of(root, history.LATE_FILES) == []
@@ -135,7 +135,7 @@ def test_logs_that_come_alone_leave_the_events_that_the_captures_showed(spark, r
     follow(spark, root, landing)
     put([last])
 
-    assert [one.files for one in follow(spark, root, landing)] == [1]
+    assert [batch.files for batch in follow(spark, root, landing)] == [1]
     assert differences(root, landing, replayed) == {}
 
 
@@ -160,11 +160,11 @@ def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, caps
     assert slotscope("follow", "--root", tmp_path / "root", "--landing", tmp_path / "landing", "--once", "--json") == 0
 
     printed = capsys.readouterr()
-    (told,) = map(json.loads, printed.out.splitlines())
-    assert (told["batch"], told["files"]) == (0, 3)
+    (line,) = map(json.loads, printed.out.splitlines())
+    assert (line["batch"], line["files"]) == (0, 3)
     assert f"{tmp_path}/landing/europe/{CLUSTER}/host-" in printed.err
     assert "not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND" in printed.err
-    assert told["outcome"]["messages"] > 0
+    assert line["outcome"]["messages"] > 0
 
 
 def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark, tmp_path) -> None:
@@ -174,7 +174,7 @@ def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark,
     (offsets / ".0.5f7c2a1e-1f3b-4d53-8b2c-0a6d1f2e3c4d.tmp").write_bytes(b"v1\n{")
     put(landing_files(tmp_path / "landing", packets_max=600)[:1])
 
-    assert [one.files for one in follow(spark, tmp_path / "root", tmp_path / "landing")] == [1]
+    assert [batch.files for batch in follow(spark, tmp_path / "root", tmp_path / "landing")] == [1]
 
 
 def test_a_follower_beside_another_one_says_to_run_it_again(spark, tmp_path) -> None:

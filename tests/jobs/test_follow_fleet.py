@@ -48,12 +48,12 @@ def put(files: Iterable[Landed]) -> None:
 
 
 def follow(spark: Any, root: Path, landing: Path, *clusters: str) -> list[Followed]:
-    told: list[Followed] = []
+    batches: list[Followed] = []
     request = Request(
         root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000, clusters=clusters
     )
-    Follower(spark, request, told.append).run(threading.Event())
-    return told
+    Follower(spark, request, batches.append).run(threading.Event())
+    return batches
 
 
 def versions(root: Path) -> dict[str, int]:
@@ -75,11 +75,11 @@ def test_a_batch_of_many_clusters_is_one_commit_a_table(spark, tmp_path) -> None
     before = versions(root)
     put(files[6:])
 
-    told = follow(spark, root, landing)
+    batches = follow(spark, root, landing)
 
     after = versions(root)
     grown = {name: version - before.get(name, -1) for name, version in after.items()}
-    assert sorted(one.cluster for one in told) == sorted(CLUSTERS)
+    assert sorted(batch.cluster for batch in batches) == sorted(CLUSTERS)
     assert {name for name, count in grown.items() if count > 1} <= {"silver/runs"}
     assert grown["silver/runs"] <= 4
     assert len(set(messages(root).values())) == 1
@@ -96,14 +96,14 @@ def test_followers_of_disjoint_sets_share_a_root_and_a_second_one_of_a_cluster_i
     first = follow(spark, root, landing, "e*")
     others = follow(spark, root, landing, "us", "as*")
 
-    assert [[one.cluster for one in told] for told in (first, others)] == [["eu"], ["asia", "us"]]
+    assert [[batch.cluster for batch in batches] for batches in (first, others)] == [["eu"], ["asia", "us"]]
     assert len(set(messages(root).values())) == 1
     for stream in ("0", "~"):
         assert standing(str(root), CLUSTERS, Batch(stream, 0)).done == frozenset()
     put(files[6:])
     with pytest.raises(InputError, match=r"eu is followed by a follower with other --clusters .*use disjoint"):
         follow(spark, root, landing, "eu")
-    assert [one.cluster for one in follow(spark, root, landing, "e*")] == ["eu"]
+    assert [batch.cluster for batch in follow(spark, root, landing, "e*")] == ["eu"]
 
 
 def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_path) -> None:
@@ -119,11 +119,11 @@ def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_pat
         place = Path(str(file.path).replace("host-", "other-"))
         Landed(place, file.ended_ns, file.raw).put()
 
-    (told,) = follow(spark, root, landing)
+    (only,) = follow(spark, root, landing)
 
-    (warning,) = [warning for warning in told.outcome.warnings if warning.code == Code.TWO_CLUSTERS]
+    (warning,) = [warning for warning in only.outcome.warnings if warning.code == Code.TWO_CLUSTERS]
     assert "nodes of 2 clusters that never knew each other" in warning.text
-    assert messages(root)[CLUSTER] == told.outcome.messages > alone
+    assert messages(root)[CLUSTER] == only.outcome.messages > alone
 
 
 def test_a_cluster_that_cannot_be_followed_is_set_aside_until_the_next_start(
@@ -144,9 +144,9 @@ def test_a_cluster_that_cannot_be_followed_is_set_aside_until_the_next_start(
     real = Follower._replay
     with monkeypatch.context() as poisoned:
         poisoned.setattr(Follower, "_replay", replay)
-        told = follow(spark, root, landing)
+        batches = follow(spark, root, landing)
 
-    assert sorted(one.cluster for one in told) == sorted({*CLUSTERS} - {POISONED})
+    assert sorted(batch.cluster for batch in batches) == sorted({*CLUSTERS} - {POISONED})
     (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
     assert POISONED in line
     assert "ZeroDivisionError: poisoned" in line

@@ -48,7 +48,7 @@ def follow(spark: Any, root: Path, landing: Path) -> None:
     Follower(spark, request, lambda batch: None).run(threading.Event())
 
 
-def found(root: Path) -> list[list[dict[str, Any]]]:
+def rows_of(root: Path) -> list[list[dict[str, Any]]]:
     tables = (INCIDENTS, INCIDENT_STEPS, FINDINGS)
     rows = [read_rows(str(root), table, snapshot_id="shop", order_by=", ".join(table.key)) for table in tables]
     return [[{name: row[name] for name in row if name != "run_id"} for row in some] for some in rows]
@@ -65,7 +65,7 @@ def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_
     read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]
     last_ns = max(row["ts_ns"] for row in polls)
 
-    assert found(root) == found(whole)
-    assert len(found(root)[0]) >= 3
+    assert rows_of(root) == rows_of(whole)
+    assert len(rows_of(root)[0]) >= 3
     assert 0 < len(read) < len(polls) / 4
     assert min(read["ts_ns"].to_pylist()) >= last_ns - RECENT_NS - BEFORE_NS - 2 * MINUTE

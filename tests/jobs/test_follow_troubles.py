@@ -118,13 +118,13 @@ def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
         from_ns = begun_ns + number * SECOND
         (folder / RecordedFile("", from_ns, from_ns + SECOND, "pcap").name).write_bytes(raw)
     request = Request(root=str(tmp_path / "root"), landing=str(tmp_path / "landing"), once=True)
-    told: list[Followed] = []
+    batches: list[Followed] = []
 
-    Follower(spark, request, told.append).run(threading.Event())
+    Follower(spark, request, batches.append).run(threading.Event())
 
-    assert [one.files for one in told] == [count]
-    assert told[0].outcome.bad_records == 0
-    assert not any(warning.code == Code.LATE for warning in told[0].outcome.warnings)
+    assert [batch.files for batch in batches] == [count]
+    assert batches[0].outcome.bad_records == 0
+    assert not any(warning.code == Code.LATE for warning in batches[0].outcome.warnings)
 
 
 @pytest.mark.slow

@@ -85,12 +85,12 @@ def test_each_incident_is_a_page_and_goes_to_command_and_webhook_once(root, rece
     lines = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert known(root)
-    assert [told["incident_id"] for told in receiver.posted] == known(root)
+    assert [notice["incident_id"] for notice in receiver.posted] == known(root)
     assert heard.read_text() == "".join(f"{name}{{" for name in known(root))
     assert set(states(root).values()) <= {OPEN, CLOSED}
     assert len(lines) == len(states(root))
-    pages = [Path(told["page"]).read_text() for told in receiver.posted]
-    assert all(told["cluster"] == SNAPSHOT and told["summary"] for told in receiver.posted)
+    pages = [Path(notice["page"]).read_text() for notice in receiver.posted]
+    assert all(notice["cluster"] == SNAPSHOT and notice["summary"] for notice in receiver.posted)
     assert all("<html" in page for page in pages)
     assert spread_news(str(root), [SNAPSHOT], hooks) == []
     assert len(receiver.posted) == len(known(root))
@@ -112,8 +112,8 @@ def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     grown = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert len(opened) == len(grown) == 1
-    told = [(one["state"], one["summary"] == "It grew.") for one in receiver.posted[first:]]
-    assert told == [(OPEN, False), (CLOSED, True)]
+    changes = [(notice["state"], notice["summary"] == "It grew.") for notice in receiver.posted[first:]]
+    assert changes == [(OPEN, False), (CLOSED, True)]
 
 
 def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
@@ -128,8 +128,8 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
 
     assert once
     assert heard.read_text() == once
-    assert [told["incident_id"] for told in receiver.posted] == 2 * known(root)
-    assert again == [f"{SNAPSHOT}: {one}: not delivered: 127.0.0.1: HTTP 503" for one in known(root)]
+    assert [notice["incident_id"] for notice in receiver.posted] == 2 * known(root)
+    assert again == [f"{SNAPSHOT}: {incident}: not delivered: 127.0.0.1: HTTP 503" for incident in known(root)]
 
 
 def test_an_incident_that_later_files_do_not_show_is_withdrawn(root, receiver) -> None:

@@ -97,9 +97,9 @@ def test_the_report_has_the_numbers_of_the_tables(root: str) -> None:
 
 
 def test_one_incident_comes_with_its_steps(root: str) -> None:
-    (one,) = load_incidents(root, "one", 1)
+    (incident,) = load_incidents(root, "one", 1)
 
-    assert (one.kind, len(one.steps)) == ("failover", one.step_count)
+    assert (incident.kind, len(incident.steps)) == ("failover", incident.step_count)
     with pytest.raises(InputError, match="no incident 9: there are 2"):
         load_incidents(root, "one", 9)
 

@@ -57,18 +57,18 @@ BEFORE = [f"before/node-{port}.rdb" for port in (7001, 7002, 7003)]
 
 def test_key_types_count_every_key_of_each_master(recorded_root):
     """All of them, not only the largest; memory and bytes add up to those of the masters."""
-    found = before(recorded_root, KEY_TYPES)
+    rows = before(recorded_root, KEY_TYPES)
 
     expected = {
         (port[-1] * 40, type_): count
         for port, name in zip(("7001", "7002", "7003"), BEFORE, strict=True)
         for type_, count in Counter(key["type"] for key in truth(name)).items()
     }
-    assert {(row["node_id"], row["type"]): row["keys"] for row in found} == expected
-    assert sum(row["expires"] for row in found) == sum(key["pexpiretime"] >= 0 for key in truth(*BEFORE))
+    assert {(row["node_id"], row["type"]): row["keys"] for row in rows} == expected
+    assert sum(row["expires"] for row in rows) == sum(key["pexpiretime"] >= 0 for key in truth(*BEFORE))
     loads = before(recorded_root, NODE_LOAD)
     for name in ("serialized_bytes", "memory_bytes"):
-        assert sum(row[name] for row in found) == sum(row[name] for row in loads) > 0
+        assert sum(row[name] for row in rows) == sum(row[name] for row in loads) > 0
 
 
 def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(recorded_root):
@@ -85,9 +85,9 @@ def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(recorded_r
 def test_every_key_is_kept_with_its_facts_when_asked(recorded_root):
     kept = {bytes(row["key"]): row for row in before(recorded_root, KEYS)}
 
-    said = truth(*BEFORE)
-    assert len(kept) == len(said)
-    for key in said:
+    expected = truth(*BEFORE)
+    assert len(kept) == len(expected)
+    for key in expected:
         row = kept[base64.b64decode(key["key"])]
         assert (row["slot"], row["type"], row["encoding"], row["elements"]) == (
             key["slot"],
@@ -187,13 +187,13 @@ def test_keys_without_elements_are_named_and_counted_apart(spark, tmp_path):
     data = build.rdb(build.aux("redis-ver", "8.2.1"), build.select(0), *records, magic="REDIS0012")
     (tmp_path / "d.rdb").write_bytes(data)
     report = run(spark, tmp_path / "out", rdb=[str(tmp_path / "d.rdb")], keep_keys=True)
-    said = {warning.code: (warning.severity, warning.text) for warning in report.warnings}
+    warnings = {warning.code: (warning.severity, warning.text) for warning in report.warnings}
 
     assert report.keys == 2
     assert sorted((bytes(row["key"]), row["key_text"]) for row in read_rows(str(tmp_path / "out"), KEYS)) == [
         (b"plain", "plain"), (b"x\x1b", "x\\x1b"),
     ]  # fmt: skip
-    assert "1 key without elements that a server drops" in said["hollow_keys"][1]
+    assert "1 key without elements that a server drops" in warnings["hollow_keys"][1]
     (snapshot,) = read_rows(str(tmp_path / "out"), SNAPSHOTS)
     assert (snapshot["memory_model"], snapshot["memory_exactness"], snapshot["unmeasured_keys"]) == (
         "redis 8.0, jemalloc-16", "nearest", 0,
@@ -214,8 +214,8 @@ def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(s
     )
     assert any(share in warning.text for warning in read.warnings if warning.code == "partial")
     for table in (SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, TTL_BUCKETS, SNAPSHOTS):
-        said = {(row["snapshot_id"], row["partial"]) for row in read_rows(str(root), table)}
-        assert said == {("half", True), ("before", False), ("after", False)}
+        marks = {(row["snapshot_id"], row["partial"]) for row in read_rows(str(root), table)}
+        assert marks == {("half", True), ("before", False), ("after", False)}
     shares = {
         row["address"].rpartition(":")[2]: row["unread_share"]
         for row in read_rows(str(root), NODE_LOAD, snapshot_id="half")

@@ -50,15 +50,15 @@ def test_slots_hold_the_living_keys_and_the_writes_of_the_log(snapshot):
     for command in written():
         ops.update(key.slot for key in command.keys)
 
-    told = {row["slot"]: row for row in rows(SLOT_LOAD)}
+    loads = {row["slot"]: row for row in rows(SLOT_LOAD)}
 
-    assert len(told) == 16384
-    assert {slot: row["keys"] for slot, row in told.items() if row["keys"]} == dict(keys)
-    assert {slot: row["expires"] for slot, row in told.items() if row["expires"]} == {
+    assert len(loads) == 16384
+    assert {slot: row["keys"] for slot, row in loads.items() if row["keys"]} == dict(keys)
+    assert {slot: row["expires"] for slot, row in loads.items() if row["expires"]} == {
         s: n for s, n in expires.items() if n
     }
-    assert {slot: row["ops"] for slot, row in told.items() if row["ops"]} == dict(ops)
-    assert {row["ops"] is None for row in told.values()} == {False}
+    assert {slot: row["ops"] for slot, row in loads.items() if row["ops"]} == dict(ops)
+    assert {row["ops"] is None for row in loads.values()} == {False}
 
 
 def test_commands_are_counted_by_name_and_minute(snapshot):

@@ -181,8 +181,8 @@ def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw
     folded = in_runs(files, cut_at_random(len(files), 9, 0))
 
     assert rows(folded) == rows(alone)
-    told = [note[2] for note in folded.facts["notes"] if note[1] == "clocks"]
-    assert [words.partition("that of")[0] for words in told] == [
+    notes = [note[2] for note in folded.facts["notes"] if note[1] == "clocks"]
+    assert [text.partition("that of")[0] for text in notes] == [
         "the clock of shop/host-1 is 3600.250 s ahead of ",
         "the clock of shop/host-3 is 7200.500 s behind ",
     ]
@@ -293,11 +293,11 @@ def test_what_a_recorder_could_not_record_is_a_row_and_a_warning_also_when_it_sa
 
     folded = in_runs([*first, *rest], [1, len(rest)])
 
-    told = {
+    gaps = {
         (row["point"], row["kind"], row["reason"], row["valid_from_ns"], row["valid_to_ns"])
         for row in folded.unrecorded
     }
-    assert told == {(point.name, "bus", "capture-failed", begun_ns, begun_ns + 2 * SECOND)}
+    assert gaps == {(point.name, "bus", "capture-failed", begun_ns, begun_ns + 2 * SECOND)}
     words = [note[2] for note in folded.facts["notes"] if note[1] == "gaps"]
     assert f"shop/{point.name} could not record bus once, 2.0 s in all" in words[-1]
     assert "may be partial" in words[-1]

@@ -68,7 +68,7 @@ def run(*words: str) -> int:
     return slotscope("look", *words)
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def answer_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert run(*words, "--json") == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
@@ -84,16 +84,16 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
 
-    actual = told(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
+    actual = answer_of(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
     sent = commands_of(*cluster.nodes)
     asked = (
         *visits.ASKED,
         *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *survey.SENT)),
     )
-    masters = {one["address"]: one for one in actual["masters"]}
+    masters = {row["address"]: row for row in actual["masters"]}
     truth = sum(map(memory_of, cluster.masters))
-    users = next(one for one in actual["prefixes"] if one["name"] == "user:")
-    tag = next(one for one in actual["hash_tags"] if one["name"] == "t7")
+    users = next(row for row in actual["prefixes"] if row["name"] == "user:")
+    tag = next(row for row in actual["hash_tags"] if row["name"] == "t7")
 
     assert sent - OWN <= {"|".join(words[:2]).lower() for words in asked} | {words[0].lower() for words in asked}
     assert actual["keys"] == KEYS
@@ -103,8 +103,8 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     assert abs(memory["value"] - truth) <= max(0.2 * truth, 2 * memory["error"])  # the big list may be drawn, or not
     assert abs(users["keys"]["value"] - (KEYS - TAGGED - 1)) <= 2 * users["keys"]["error"]
     assert abs(tag["keys"]["value"] - TAGGED) <= 2 * tag["keys"]["error"]
-    assert slot_of("{t7}") in {one["slot"] for one in actual["slots"]}
-    assert next(one for one in actual["slots"] if one["slot"] == slot_of("{t7}"))["keys"] >= TAGGED
+    assert slot_of("{t7}") in {row["slot"] for row in actual["slots"]}
+    assert next(row for row in actual["slots"] if row["slot"] == slot_of("{t7}"))["keys"] >= TAGGED
 
 
 @pytest.mark.servers
@@ -130,14 +130,14 @@ def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
         made.masters[2].stop()
         wait_for(lambda: b"cluster_state:fail" in made.masters[0].call("CLUSTER", "INFO"), "the cluster to be down")
 
-        actual = told(capsys, address(made.masters[0]), "--seconds", "1")
+        actual = answer_of(capsys, address(made.masters[0]), "--seconds", "1")
 
-    codes = {one["code"]: one for one in actual["symptoms"]}
+    codes = {row["code"]: row for row in actual["symptoms"]}
     assert codes["cluster-down"]["severity"] == "error"
     assert codes["fail"]["text"].startswith(address(made.masters[2]))
     assert address(made.masters[2]) in codes["no-answer"]["text"]
     assert "not healthy" in actual["verdict"]
-    assert {one["address"] for one in actual["masters"]} == {address(node) for node in made.masters[:2]}
+    assert {row["address"] for row in actual["masters"]} == {address(node) for node in made.masters[:2]}
 
 
 def fill_some(node: Server) -> None:
@@ -156,13 +156,13 @@ def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsy
         truth = sum(server.call("MEMORY", "USAGE", f"a:{at}") for at in range(50))
         truth += sum(server.call("MEMORY", "USAGE", f"b:{at}", db=3) for at in range(20))
 
-        actual = told(capsys, address(server), "--seconds", "2")
+        actual = answer_of(capsys, address(server), "--seconds", "2")
 
     assert actual["verdict"] == "The server is healthy; it holds 70 keys."
     assert actual["memory_bytes"] == {"value": truth, "error": 0.0, "skewed": False}
     assert actual["most_used_keys"][0]["key"] == "a:7"
     assert actual["biggest_keys"][0]["type"] == "string"
-    assert [one["name"] for one in actual["prefixes"]] == ["b:", "a:"]
+    assert [row["name"] for row in actual["prefixes"]] == ["b:", "a:"]
 
 
 @pytest.mark.servers
@@ -173,7 +173,7 @@ def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monke
     redis_server.call("ACL", "SETUSER", "viewer", "on", ">pass", "~*", "+info", "+scan", "+randomkey")
     monkeypatch.setenv("SLOTSCOPE_PASSWORD", "pass")
 
-    actual = told(capsys, address(redis_server), "--seconds", "1", "--user", "viewer")
+    actual = answer_of(capsys, address(redis_server), "--seconds", "1", "--user", "viewer")
 
     assert actual["keys"] == 30
     assert actual["memory_bytes"] is None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.benches.clusters import running_cluster
 from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
-from tests.jobs.test_look import address, told
+from tests.jobs.test_look import address, answer_of
 
 DAY_S = 86_400
 COLD = 3000
@@ -42,9 +42,9 @@ def valkey() -> Iterator[Server]:
 @pytest.mark.servers
 def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valkey, capsys):
     """The second look finds what the first found."""
-    told(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
-    actual = told(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
-    by_days = {one["days"]: one for one in actual["untouched"]}
+    answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
+    actual = answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
+    by_days = {row["days"]: row for row in actual["untouched"]}
 
     assert abs(by_days[7]["keys"]["value"] - COLD) <= 2 * by_days[7]["keys"]["error"]
     assert by_days[30]["keys"] is None
@@ -64,7 +64,7 @@ def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
         master.ask([("GET", f"k:{at}") for at in range(100, 400)] * 100)
         wait_for(lambda: replica.call("DBSIZE") == 400, "the replica to have all keys")
 
-        actual = told(capsys, address(master), "--seconds", "4", "--rate", "4000")
+        actual = answer_of(capsys, address(master), "--seconds", "4", "--rate", "4000")
 
     assert re.fullmatch(r"k:[123]\d\d", actual["most_used_keys"][0]["key"])  # a slow machine may have read few of them
     assert any("comes from their masters" in note for note in actual["notes"])

@@ -59,11 +59,11 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
     dumps = [str(node.directory / "dump.rdb") for node in cluster.replicas]
     words = ("--topology", f"{root}/topology/live.txt", "--root", root, "--snapshot", "files")
     assert slotscope("key-slots", "--rdb", *dumps, *words) == 0
-    found, expected = rows(root, "live"), rows(root, "files")
+    actual, expected = rows(root, "live"), rows(root, "files")
     sources = {row["source"]: row["file_bytes"] for row in read_rows(root, SOURCES, snapshot_id="live")}
 
-    assert found == expected
-    assert sum(row[2] for row in found["slots"]) == KEYS
+    assert actual == expected
+    assert sum(row[2] for row in actual["slots"]) == KEYS
     assert set(sources) == {f"redis://{address(node)}" for node in cluster.replicas}
     assert all(size > KEYS for size in sources.values())
     assert out.startswith("$ slotscope key-slots --rdb redis://127.0.0.1:")

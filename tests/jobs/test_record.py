@@ -119,7 +119,7 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
         recording.start_again()
         before = len(recording.files(Kind.BUS))
         wait_for(lambda: len(recording.files(Kind.BUS)) >= before + 3, "files after the restart", 60)
-        told = recording.end()
+        errors = recording.end()
     finally:
         witness.terminate()
         witness.wait()
@@ -127,7 +127,7 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
     recorded = messages_of([str(recording.folder / "bus" / "*")])
     first, last = min(recorded)[0], max(recorded)[0]
     gaps = [gap for gap in recording.gaps() if gap.kind is Kind.BUS]
-    expected = [one for one in messages_of([str(truth)]) if first <= one[0] <= last]
+    expected = [message for message in messages_of([str(truth)]) if first <= message[0] <= last]
     missing, extra = unmatched(expected, recorded), unmatched(recorded, expected)
 
     assert [gap.reason for gap in gaps] == [Reason.NOT_RUNNING]
@@ -136,7 +136,7 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
     assert [at_ns for at_ns in extra if first + NEAR_NS < at_ns < last - NEAR_NS] == []
     assert len(missing) > 0
     assert not list(recording.folder.glob("*/.*.partial"))
-    assert "not-running" in told
+    assert "not-running" in errors
     _is_replayed(recording, cluster)
 
 

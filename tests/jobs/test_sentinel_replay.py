@@ -64,11 +64,11 @@ def test_the_command_prints_and_writes_the_report_of_a_cluster(tmp_path, capsys:
     code = cli.run(command, ["--log", LOGS, "--root", str(tmp_path), "--snapshot", "one", "--html", str(page)])
 
     out = capsys.readouterr().out
-    one = load_incidents(str(tmp_path), "one", 1)[0]
+    incident = load_incidents(str(tmp_path), "one", 1)[0]
     assert not code
     assert out.startswith("3 sentinels, ")
     assert "127.0.0.1:24001" in out
-    assert one.summary in page.read_text("utf-8")
+    assert incident.summary in page.read_text("utf-8")
     assert "O_DOWN" in page.read_text("utf-8")
 
 

@@ -70,7 +70,7 @@ def test_help_and_commands_that_need_no_spark_do_without(ended):
 
 
 def test_commands_that_need_spark_say_what_to_install(ended):
-    codes, said = ended
+    codes, texts = ended
 
     assert codes[-len(OF_A_SESSION) :] == [BAD_INPUT] * len(OF_A_SESSION)
-    assert said == [f"slotscope: {NEEDS_SPARK}"] * len(OF_A_SESSION)
+    assert texts == [f"slotscope: {NEEDS_SPARK}"] * len(OF_A_SESSION)

@@ -154,8 +154,8 @@ def test_a_source_that_is_killed_is_replaced_by_its_replica(server, path, moment
     if path == "migrateslots" and moment == "inside a group":
         moment = "between groups"  # the servers' own migrations leave no slot open
     with bench(server, path, tmp_path) as there:
-        code, told = interrupt(there, moment, there.cluster.masters[0], "--patience", 0.5)
-        assert code == PAUSED, told
+        code, output = interrupt(there, moment, there.cluster.masters[0], "--patience", 0.5)
+        assert code == PAUSED, output
         await_promotion(there, there.cluster.replicas[0])
 
         assert there.run(*then) == OK
@@ -167,8 +167,8 @@ def test_a_source_that_is_killed_is_replaced_by_its_replica(server, path, moment
 def test_a_target_that_is_killed_is_replaced_by_its_replica(then, tmp_path):
     """Keys that have arrived are at the replica, which does not import: the open slots are finished there."""
     with bench("redis", "setslot", tmp_path) as there:
-        code, told = interrupt(there, "inside a group", there.cluster.masters[1], "--patience", 0.5)
-        assert code == PAUSED, told
+        code, output = interrupt(there, "inside a group", there.cluster.masters[1], "--patience", 0.5)
+        assert code == PAUSED, output
         await_promotion(there, there.cluster.replicas[1])
 
         assert there.run(*then) == OK
@@ -181,8 +181,8 @@ def test_a_killed_source_that_comes_back_as_a_replica_does_not_shut_the_commands
     """`slotscope rebalance` resumes or rolls back; `--new` names the command that closes the open slots, and works after it."""
     with bench("redis", "setslot", tmp_path) as there:
         source, replica = there.cluster.masters[0], there.cluster.replicas[0]
-        code, told = interrupt(there, "inside a group", source, "--patience", 0.5)
-        assert code == PAUSED, told
+        code, output = interrupt(there, "inside a group", source, "--patience", 0.5)
+        assert code == PAUSED, output
         await_promotion(there, replica)
         source.start_again()
         wait_for(lambda: b"master_link_status:up" in source.call("INFO", "replication"), "the old master to follow")

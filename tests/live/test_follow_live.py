@@ -45,9 +45,9 @@ def failovers(root: Path) -> list[dict[str, Any]]:
     """What the tables say of them."""
     if not exists(str(root), INCIDENTS) or not exists(str(root), INCIDENT_STATES):
         return []
-    told = {row["incident_id"]: row for row in read_rows(str(root), INCIDENT_STATES, snapshot_id="cache")}
+    states = {row["incident_id"]: row for row in read_rows(str(root), INCIDENT_STATES, snapshot_id="cache")}
     rows = read_rows(str(root), INCIDENTS, where="kind = 'failover'", snapshot_id="cache")
-    return [row | {"page": told[row["incident_id"]]["page"]} for row in rows if row["incident_id"] in told]
+    return [row | {"page": states[row["incident_id"]]["page"]} for row in rows if row["incident_id"] in states]
 
 
 def told_until_ns(root: Path) -> int:

@@ -58,13 +58,13 @@ def test_it_joins_and_stays_connected_and_unflagged(profile):
             seen += 1
             time.sleep(0.25)
         mine = member.order("CLUSTER", "NODES")
-        told = counters(member)
+        figures = counters(member)
 
     assert seen > 30
     assert mine.count("connected") == 5
     assert "fail" not in mine
     for sent, answered in (("ping_sent", "pong_received"), ("ping_received", "pong_sent")):
-        sent_count, answered_count = (told[f"cluster_stats_messages_{name}"] for name in (sent, answered))
+        sent_count, answered_count = (figures[f"cluster_stats_messages_{name}"] for name in (sent, answered))
         assert abs(sent_count - answered_count) <= 10
         assert sent_count > 5 * 10 * 0.9
 

@@ -157,10 +157,10 @@ def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(b
         assert program.run(["look", f"127.0.0.1:{cluster.masters[0].port}", "--json", "--seconds", "60"]) == OK
         look = json.loads(capsys.readouterr().out)
         exact = {f"127.0.0.1:{node.port}": memory_of(node) for node in cluster.masters}
-        said, owners = [], []
+        texts, owners = [], []
         for _ in range(5):
             assert rebalance(tmp_path, cluster, "--apply") == OK
-            said.append(" ".join(capsys.readouterr().out.split()))
+            texts.append(" ".join(capsys.readouterr().out.split()))
             owners.append(owners_of(cluster.masters[0]))
 
     assert {row["address"] for row in look["masters"]} == exact.keys()
@@ -171,10 +171,10 @@ def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(b
         assert row["memory_bytes"]["value"] < row["used_memory"]
     assert {row["key"] for row in look["biggest_keys"][:12]} == {f"board:{n}" for n in range(12)}
     assert look["hash_tags"][0]["name"] == "tenant:acme"
-    assert "No move can balance this cluster: {tenant:acme} (slot 1612) alone is " in said[0]
-    assert "The plan kept its promises." in said[0]
+    assert "No move can balance this cluster: {tenant:acme} (slot 1612) alone is " in texts[0]
+    assert "The plan kept its promises." in texts[0]
     assert owners[1:] == owners[:-1]
-    assert all("Balanced as far as possible: {tenant:acme} (slot 1612) alone is " in words for words in said[1:])
+    assert all("Balanced as far as possible: {tenant:acme} (slot 1612) alone is " in text for text in texts[1:])
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from cluster_core.formats.slot_stats import SlotSample, read_slot_stats, read_sl
 
 
 @pytest.fixture(scope="module")
-def told(valkey_cluster_node):
+def answer(valkey_cluster_node):
     """A node with two keys in two slots, and its answers as RESP2 and RESP3."""
     node = valkey_cluster_node
     node.call("CONFIG", "SET", "cluster-slot-stats-enabled", "yes")
@@ -38,8 +38,8 @@ def plain(reply):
     )
 
 
-def test_a_real_servers_answer_reads_the_same_in_every_form(told):
-    resp2, resp3, reply = told
+def test_a_real_servers_answer_reads_the_same_in_every_form(answer):
+    resp2, resp3, reply = answer
     forms = [resp2, resp3, json.dumps(plain(reply)).encode()]
     read = [read_slot_stats(form) for form in forms]
 

@@ -17,7 +17,7 @@ from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns, quiet_ta
 NEW = "e" * 40
 
 
-def told(tale: Tale) -> list[tuple[str, str, str, str]]:
+def changes_of(tale: Tale) -> list[tuple[str, str, str, str]]:
     """Kind, variant, subject and winner of all incidents."""
     return [
         (incident.kind, incident.variant, incident.subject, incident.winner)
@@ -48,7 +48,7 @@ def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
     for observer in NODES:
         tale.view(observer, NEW, 0, cause="own gossip", slots="")
 
-    assert told(tale) == []
+    assert changes_of(tale) == []
 
 
 def test_a_node_that_is_dropped_is_forgotten() -> None:
@@ -86,7 +86,7 @@ def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
     tale.view(A, NEW, 0, 10, cause="own gossip", slots="")
     tale.view(A, NEW, 10.2, cause="message", slots="5")
 
-    assert told(tale) == []
+    assert changes_of(tale) == []
 
 
 def test_a_reset_gives_a_process_another_id() -> None:
@@ -101,8 +101,8 @@ def test_a_reset_gives_a_process_another_id() -> None:
     tale.view(NEW, NEW, 0, 10, slots="")
     tale.view("f" * 40, "f" * 40, 10, cause="R82", slots="")
 
-    assert ("membership", "reset", NEW, "f" * 40) in told(tale)
-    assert not any(variant == "forgotten" and subject == A for _, variant, subject, _ in told(tale))
+    assert ("membership", "reset", NEW, "f" * 40) in changes_of(tale)
+    assert not any(variant == "forgotten" and subject == A for _, variant, subject, _ in changes_of(tale))
 
 
 def test_the_old_id_of_a_process_that_was_reset_did_not_fail() -> None:
@@ -116,7 +116,7 @@ def test_the_old_id_of_a_process_that_was_reset_did_not_fail() -> None:
     tale.chatter(B, 0, 30)
     tale.chatter(NEW, 0, 10, connection=9)
 
-    assert [(kind, variant) for kind, variant, _, _ in told(tale)] == [
+    assert [(kind, variant) for kind, variant, _, _ in changes_of(tale)] == [
         ("membership", "reset"),
         ("membership", "forgotten"),
     ]
@@ -193,7 +193,7 @@ def test_a_resharding_ends_where_one_of_its_nodes_fails() -> None:
 
 def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
     """DELSLOTS leaves the owner with a cluster that is down (R107): that tells it from SETSLOT."""
-    assert told(resharded(gap_s=8.0, state=1)) == [
+    assert changes_of(resharded(gap_s=8.0, state=1)) == [
         ("slots-assigned", "given up", B, ""),
         ("slots-assigned", "taken", C, ""),
     ]
@@ -270,7 +270,7 @@ def test_claims_that_collide_when_clusters_meet_are_no_resharding() -> None:
     tale.chatter(B, 2, 30)
     tale.chatter(C, 0, 30)
 
-    assert told(tale) == []
+    assert changes_of(tale) == []
 
 
 def test_masters_with_one_epoch_collide_and_the_smaller_id_draws_another() -> None:
@@ -327,7 +327,7 @@ def cut(*silent: str, talk: bool = False, back_s: float = 18.0) -> Tale:
 
 
 def test_nodes_that_go_and_return_together_were_partitioned() -> None:
-    incidents = told(cut(C, R))
+    incidents = changes_of(cut(C, R))
 
     assert [(kind, variant) for kind, variant, _, _ in incidents] == [
         ("partition", "silent together"),
@@ -339,12 +339,12 @@ def test_nodes_that_go_and_return_together_were_partitioned() -> None:
 
 def test_one_node_that_goes_and_returns_is_no_partition() -> None:
     """It may as well have been restarted."""
-    assert [kind for kind, *_ in told(cut(C))] == ["failure"]
+    assert [kind for kind, *_ in changes_of(cut(C))] == ["failure"]
 
 
 def test_a_node_that_keeps_talking_while_others_miss_it_is_cut_off() -> None:
     """The capture hears it, the others do not."""
-    incidents = told(cut(C, talk=True))
+    incidents = changes_of(cut(C, talk=True))
 
     assert ("partition", "still talking", C, "") in incidents
 
@@ -354,11 +354,11 @@ def test_without_messages_nobody_is_said_to_have_kept_talking() -> None:
     tale = cut(C, talk=True)
     tale.headers = []
 
-    assert [kind for kind, *_ in told(tale)] == ["failure"]
+    assert [kind for kind, *_ in changes_of(tale)] == ["failure"]
 
 
 def test_a_history_without_rows_has_no_incidents() -> None:
-    assert told(Tale()) == []
+    assert changes_of(Tale()) == []
 
 
 def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:

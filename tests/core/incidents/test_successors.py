@@ -38,7 +38,7 @@ def dead(*gone: str, back_s: float = 20.0, agreed: bool = True, **replica: int) 
     return tale
 
 
-def told(tale: Tale) -> list[Incident]:
+def incidents_of(tale: Tale) -> list[Incident]:
     return find_incidents(tale.history())
 
 
@@ -49,7 +49,7 @@ def reasons(incident: Incident) -> list[str]:
 
 def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     """R84; the slots that were down and for how long are told as well."""
-    (incident,) = told(dead(A, flags=NOFAILOVER))
+    (incident,) = incidents_of(dead(A, flags=NOFAILOVER))
 
     assert reasons(incident) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
     assert (incident.slots, incident.slot_count) == ("0-99", 100)
@@ -60,7 +60,7 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
 
 
 def test_a_master_without_replicas_is_told_so() -> None:
-    (incident,) = told(dead(B))
+    (incident,) = incidents_of(dead(B))
 
     assert reasons(incident) == ["no failover of b: it has no replica"]
     assert incident.slots == "100-199"
@@ -68,7 +68,7 @@ def test_a_master_without_replicas_is_told_so() -> None:
 
 def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> None:
     """Two processes that ended, or stood still, are no cut of the network."""
-    (incident,) = told(dead(A, R))
+    (incident,) = incidents_of(dead(A, R))
 
     assert (incident.kind, incident.subject) == ("failure", A)
     assert reasons(incident) == ["r, a replica of a, does not take over: it was out of reach itself"]
@@ -83,9 +83,9 @@ def test_processes_that_ended_are_no_partition() -> None:
         tale.event(node, 9.6, "process-ended", node)
         tale.event(node, 20, "process-started", node)
 
-    assert [incident.kind for incident in told(dead(A, B))] == ["partition", "failure", "failure", "outage"]
-    assert [incident.kind for incident in told(tale)] == ["failure", "failure", "outage"]
-    first = told(tale)[0]
+    assert [incident.kind for incident in incidents_of(dead(A, B))] == ["partition", "failure", "failure", "outage"]
+    assert [incident.kind for incident in incidents_of(tale)] == ["failure", "failure", "outage"]
+    first = incidents_of(tale)[0]
     assert " Cause: its process ended. 100 slots (0-99) were not served for 10.50 s" in summary_of(first, NAMES)
     assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
     (down,) = [step for step in first.steps if step.kind == "unserved"]
@@ -94,7 +94,7 @@ def test_processes_that_ended_are_no_partition() -> None:
 
 def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
     """R54: with two of three masters gone nobody can agree on FAIL."""
-    incident = next(incident for incident in told(dead(A, C, agreed=False)) if incident.subject == A)
+    incident = next(incident for incident in incidents_of(dead(A, C, agreed=False)) if incident.subject == A)
 
     assert reasons(incident)[:2] == [
         "voting master a has failed; 1 left, 2 of 3 are needed",
@@ -116,7 +116,7 @@ def test_what_a_log_says_of_a_replica_is_told_and_without_it_that_nothing_is_kno
     if detail:
         tale.event(R, 13, "election-stalled", "", 0, detail)
 
-    (incident,) = told(tale)
+    (incident,) = incidents_of(tale)
 
     assert expected in reasons(incident)[0]
 
@@ -127,7 +127,7 @@ def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
     tale.event(R, 14, "election-started", A, 4)
     tale.vote(B, R, 14, 4, "already voted in this epoch")
 
-    (incident,) = told(tale)
+    (incident,) = incidents_of(tale)
 
     assert "too few masters voted for it" in reasons(incident)[0]
     assert [step.detail for step in incident.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
@@ -143,7 +143,7 @@ def test_nodes_that_saw_the_cluster_go_down_are_counted_once() -> None:
     tale.event(A, 9.6, "process-ended", A)
     tale.event(A, 20, "process-started", A)
 
-    steps = [step for step in told(tale)[0].steps if step.kind in ("state-fail", "state-ok")]
+    steps = [step for step in incidents_of(tale)[0].steps if step.kind in ("state-fail", "state-ok")]
 
     assert [(step.kind, step.actor, step.amount, step.until_ns) for step in steps] == [
         ("state-fail", B, 2, ns(12.7)),
@@ -157,7 +157,7 @@ def test_a_wait_that_a_log_repeats_is_one_step() -> None:
     for second in range(13, 19):
         tale.event(R, second, "election-stalled", "", 0, "Waiting the delay before I can start a new failover.")
 
-    (step,) = [step for step in told(tale)[0].steps if step.kind == "election-stalled"]
+    (step,) = [step for step in incidents_of(tale)[0].steps if step.kind == "election-stalled"]
 
     assert (step.ts_ns, step.until_ns) == (ns(13), ns(18))
     assert step_text(Step(0, "election-stalled", R, A, None, None, "x", -1), NAMES) == "r waits with its election: x"

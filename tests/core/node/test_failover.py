@@ -48,8 +48,8 @@ def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Prof
     cluster.crash(0)
     cluster.run(T + 60_000)
 
-    told = cluster.hosts[3].logged("Currently unable to failover: Disconnected from")
-    assert least <= len(told) <= most
+    lines = cluster.hosts[3].logged("Currently unable to failover: Disconnected from")
+    assert least <= len(lines) <= most
 
 
 def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:

@@ -152,7 +152,7 @@ def test_looking_only_when_it_is_due_changes_nothing(
     profile: Profile, seed: int, victim: int, interval_ms: int
 ) -> None:
     """R28: the agenda is a shortcut; message by message a cluster that looks at all nodes each time does the same."""
-    told = []
+    actual = []
     for kind in (Cluster, Watchful):
         cluster = kind(6, profile=profile, seed=seed, node_timeout_ms=1000, ping_interval_ms=interval_ms)
         cluster.form(3, 3)
@@ -164,9 +164,9 @@ def test_looking_only_when_it_is_due_changes_nothing(
         cluster.run(5000)
         cluster.restart(victim)
         cluster.run(4000)
-        told.append([(at, one, other, m.type) for at, one, other, m in cluster.messages])
+        actual.append([(at, one, other, m.type) for at, one, other, m in cluster.messages])
 
-    assert sorted(told[0]) == sorted(told[1])
+    assert sorted(actual[0]) == sorted(actual[1])
 
 
 @every_profile

@@ -77,8 +77,8 @@ def test_every_command_of_a_real_valkey_has_the_keys_that_it_says(valkey_server)
 
 def disagreements(name: str, server: Server) -> list[tuple[list[bytes], object, list[bytes]]]:
     """Commands for which server and table differ."""
-    told = server.call("INFO", "server").decode()
-    if table_of(name).version.rpartition(".")[0] not in told:
+    info = server.call("INFO", "server").decode()
+    if table_of(name).version.rpartition(".")[0] not in info:
         pytest.skip(f"another version than {name} is installed")
     random = Random(7)
     asked = [shape for command in table_of(name).commands for shape in shapes(name, command, random)]

@@ -9,7 +9,7 @@ from cluster_core.sentinel_history.incidents import find_sentinel_incidents, ste
 from tests.benches.sentinel_recordings import ME, NAMES, OF_MASTER, OTHER, THIRD, fold, history_of, line, watched
 
 
-def told(name: str) -> list[tuple[Incident, str, list[str]]]:
+def incidents_of(name: str) -> list[tuple[Incident, str, list[str]]]:
     """Every incident of a recording with its sentence and those of its steps."""
     history = history_of(name)
     names = name_all(history.observers, history.addresses)
@@ -22,7 +22,7 @@ def told(name: str) -> list[tuple[Incident, str, list[str]]]:
 
 def test_a_failover_names_who_saw_agreed_voted_and_was_chosen() -> None:
     """A killed master: all three sentinels doubt it, one is elected by three votes and promotes a replica."""
-    incident, summary, steps = told("redis-7.0")[0]
+    incident, summary, steps = incidents_of("redis-7.0")[0]
 
     kinds = [step.kind for step in incident.steps]
     assert (incident.kind, incident.variant, incident.epoch) == ("failover", "automatic", 1)
@@ -38,14 +38,14 @@ def test_a_failover_names_who_saw_agreed_voted_and_was_chosen() -> None:
 
 def test_the_return_of_the_old_master_belongs_to_its_failover() -> None:
     """It comes back as a master and is made a replica after eight seconds of stable disagreement (S15)."""
-    _, _, steps = told("redis-7.0")[0]
+    _, _, steps = incidents_of("redis-7.0")[0]
 
     assert any(" makes " in text and text.endswith(" a replica again") for text in steps)
 
 
 def test_an_ordered_failover_is_manual_and_has_no_votes() -> None:
     """S12: no election; who holds the new master for one, and when."""
-    incident, summary, _ = told("redis-7.0")[1]
+    incident, summary, _ = incidents_of("redis-7.0")[1]
 
     assert (incident.variant, incident.outage_ms, incident.votes) == ("manual", None, None)
     assert "took over by order" in summary
@@ -54,7 +54,7 @@ def test_an_ordered_failover_is_manual_and_has_no_votes() -> None:
 
 def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
     """Quorum three of three, one sentinel away: nothing happens until it is back."""
-    incident = told("redis-7.0-no-quorum")[0][0]
+    incident = incidents_of("redis-7.0-no-quorum")[0][0]
 
     first, agreed = (next(step for step in incident.steps if step.kind == kind) for kind in ("s-down", "o-down"))
     assert agreed.ts_ns - first.ts_ns > 4_000_000_000
@@ -63,8 +63,8 @@ def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
 
 def test_steps_are_in_order_and_have_texts() -> None:
     for name in NAMES:
-        assert told(name)
-        for incident, _, texts in told(name):
+        assert incidents_of(name)
+        for incident, _, texts in incidents_of(name):
             assert [step.ts_ns for step in incident.steps] == sorted(step.ts_ns for step in incident.steps)
             assert all(text and "{" not in text for text in texts)
 

@@ -27,7 +27,7 @@ PING = encode_message(ping())
 MARKS = [Mark(n, n, n) for n in range(100)]
 
 
-def told(frames: list[Frame]) -> list[object]:
+def comparable(frames: list[Frame]) -> list[object]:
     """Frames without marks."""
     return [
         (frame.count, frame.looks_like) if isinstance(frame, UnknownBytes) else (type(frame).__name__[0], frame.raw)
@@ -41,7 +41,7 @@ def test_messages_come_out_whole_however_their_bytes_come_in(sizes: list[int]) -
     framer = BusFramer(synced=True)
     frames = [frame for piece in pieces_of(b"".join(RAWS), sizes) for frame in framer.feed(piece, MARKS[0])]
 
-    assert told(frames) == [("W", raw) for raw in RAWS]
+    assert comparable(frames) == [("W", raw) for raw in RAWS]
     assert framer.finish(MARKS[0]) == []
     assert framer.plain
 
@@ -63,7 +63,7 @@ def test_a_capture_begun_in_the_middle_gets_in_step_at_the_next_message(lead: by
         framer.feed(lead + PING + RAWS[-1], MARKS[0]) if lead != PING[:100] else framer.feed(PING + RAWS[-1], MARKS[0])
     )
 
-    assert told(frames)[-2:] == [("W", PING), ("W", RAWS[-1])]
+    assert comparable(frames)[-2:] == [("W", PING), ("W", RAWS[-1])]
     if lead != PING[:100]:
         assert isinstance(frames[0], UnknownBytes)
         assert frames[0].count == len(lead)
@@ -86,7 +86,7 @@ def test_another_protocol_is_one_row_that_says_what_it_looks_like(beginning: byt
     framer = BusFramer(synced=True)
     frames = [*framer.feed(beginning, MARKS[3]), *framer.feed(bytes(5000), MARKS[4]), *framer.finish(MARKS[5])]
 
-    assert told(frames) == [(len(beginning) + 5000, guess)]
+    assert comparable(frames) == [(len(beginning) + 5000, guess)]
     assert frames[0].mark == MARKS[3]
     assert looks_like(beginning) == guess
 
@@ -107,7 +107,7 @@ def test_after_a_gap_the_reader_continues_at_the_next_message(
     framer = BusFramer(synced=True)
     frames = [*framer.feed(PING[:500], MARKS[0]), *framer.skip(missing, MARKS[1]), *framer.feed(then, MARKS[2])]
 
-    assert told(frames) == [("P", PING[:500]), *expected]
+    assert comparable(frames) == [("P", PING[:500]), *expected]
     assert isinstance(frames[0], PartialMessage)
     assert frames[0].totlen == len(PING)
 
@@ -120,14 +120,14 @@ def test_a_length_beyond_the_bound_is_damage() -> None:
 
     frames = framer.feed(bytes(raw) + PING, MARKS[0])
 
-    assert told(frames) == [(len(PING), "damaged bus message"), ("W", PING)]
+    assert comparable(frames) == [(len(PING), "damaged bus message"), ("W", PING)]
 
 
 def test_what_is_left_at_the_end_is_told() -> None:
     for raw, expected in ((PING[:17], ("P", PING[:17])), (PING[:9], (9, "damaged bus message"))):
         framer = BusFramer(synced=True)
         framer.feed(raw, MARKS[0])
-        assert told(framer.finish(MARKS[1])) == [expected]
+        assert comparable(framer.finish(MARKS[1])) == [expected]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 5000)), max_size=12), st.booleans())

@@ -92,11 +92,11 @@ def test_the_worst_cluster_comes_first(root):
         "mended",
         "even",
     ]
-    told = {
+    figures = {
         cluster.cluster: [re.sub(r"failed .* ago", "failed 0 s ago", trouble) for trouble in troubles(cluster, NOW_MS)]
         for cluster in report.clusters
     }
-    assert told == {
+    assert figures == {
         "burning": ["2 open: story 3"],
         "lost": ["key-slots failed 0 s ago: no such dump"],
         "failing": ["key-slots failed 0 s ago: no such dump"],
@@ -126,11 +126,11 @@ def test_incidents_of_seven_days_are_counted_by_the_day_on_which_they_began(tmp_
     hours = [-1, -25, -26, -8 * 24]
     history(str(tmp_path), "busy", *[True] * 4, started_ns=[(NOW_MS + hour * 3_600_000) * 1_000_000 for hour in hours])
 
-    (one,) = load_fleet(str(tmp_path), NOW_MS).clusters
+    (cluster,) = load_fleet(str(tmp_path), NOW_MS).clusters
 
-    assert one.per_day == (0, 0, 0, 0, 0, 2, 1)
-    assert sparkline(one.per_day) == "▁▁▁▁▁█▅"
-    assert NOW_MS - (one.last_incident_ms or 0) == 3_600_000
+    assert cluster.per_day == (0, 0, 0, 0, 0, 2, 1)
+    assert sparkline(cluster.per_day) == "▁▁▁▁▁█▅"
+    assert NOW_MS - (cluster.last_incident_ms or 0) == 3_600_000
 
 
 @pytest.mark.long

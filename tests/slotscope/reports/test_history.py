@@ -192,10 +192,10 @@ def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs()
     rows = views()
     most, *others = agreed_views([past_view(rows, who, ns(13), address_book(rows)) for who in (A, B, C)])
 
-    told = [line for view in (most, *others) for line in view.lines(headed=True)]
-    assert told[1] == "# 2 of 3 nodes answer so"
-    assert told[-1] == f"{A} flags: master,fail -> master"
-    assert [line for line in told if line.startswith("#")] == [*told[:2], told[-2]]
+    lines = [line for view in (most, *others) for line in view.lines(headed=True)]
+    assert lines[1] == "# 2 of 3 nodes answer so"
+    assert lines[-1] == f"{A} flags: master,fail -> master"
+    assert [line for line in lines if line.startswith("#")] == [*lines[:2], lines[-2]]
     assert [sorted(other.record()) for other in others] == [["differences", "first", "nodes", "second"]]
 
 

@@ -79,9 +79,9 @@ def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
 
 def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
     page.run("document.querySelector('.story details').open = true; document.querySelector('.steps > li').focus()")
-    told = page.run("return [...document.querySelectorAll('.lane-row.told')].map((one) => one.dataset.node)")
+    marked = page.run("return [...document.querySelectorAll('.lane-row.told')].map((one) => one.dataset.node)")
 
-    assert told == [A]
+    assert marked == [A]
     assert page.run("return document.querySelectorAll('.mark.told').length") == 1
     assert page.run("return document.querySelector('.time-cursor').hidden") is False
 

@@ -171,16 +171,16 @@ def test_a_page_is_pictured_in_both_themes_and_keeps_nobody_from_reading_it(
     PICTURES.mkdir(parents=True, exist_ok=True)
     resize(width)
     page = open_page(chromium, pages[name])
-    found, sizes, wide = [], [], []
+    problems, sizes, wide = [], [], []
     for theme in THEMES:
         page.choose("theme", theme)
         drawn = picture(page, width)
         (PICTURES / f"{name}-{width}-{theme}.png").write_bytes(drawn)
         sizes.append(len(drawn))
         wide.append(sticks_out_px(page))
-        found += violations(page)
+        problems += violations(page)
 
-    assert found == []
+    assert problems == []
     assert wide == [0, 0]
     assert min(sizes) > 10_000
     assert page.console() == []

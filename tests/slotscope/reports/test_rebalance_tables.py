@@ -110,10 +110,10 @@ def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path
 
 @pytest.mark.long
 def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
-    said = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
-    write_plan(root, made, bad_records=2, parts={}, warnings=[said])
+    caveat = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
+    write_plan(root, made, bad_records=2, parts={}, warnings=[caveat])
 
-    assert load_rebalance_report(root).warnings[0] == said
+    assert load_rebalance_report(root).warnings[0] == caveat
     assert read_rows(root, REBALANCE_PLANS)[0]["warnings"] == [
         {"severity": "error", "code": "gone", "text": "slot 3 has no keys", "subject": "3"}
     ]

@@ -53,8 +53,8 @@ def test_page_and_ticket_say_why_ranges_are_many_where_there_are_no_other_budget
     many = changed(rebalance_report(), ranges_after=400, curve=[])
     few = changed(many, ranges_after=14, ranges_bound=None)
 
-    for told in (page_of(many), " ".join(terminal_of(many).split())):
-        assert "400 slot ranges are more than 10 a master" in told
-        assert "A larger --tolerance may give fewer." in told
+    for text in (page_of(many), " ".join(terminal_of(many).split())):
+        assert "400 slot ranges are more than 10 a master" in text
+        assert "A larger --tolerance may give fewer." in text
     assert "Slot ranges</h2>" in page_of(many)
     assert "Slot ranges</h2>" not in page_of(few)

@@ -28,28 +28,28 @@ def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8"
 
 def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is() -> None:
     report = keyspace_report()
-    said = rendered(report)
+    output = rendered(report)
 
-    assert "snapshot 2026-09-21 · taken 2026-09-21 14:13:20 UTC" in said
-    assert f"{text.count(report.keys)} keys · {text.size(totals(report).serialized_bytes)} serialized" in said
+    assert "snapshot 2026-09-21 · taken 2026-09-21 14:13:20 UTC" in output
+    assert f"{text.count(report.keys)} keys · {text.size(totals(report).serialized_bytes)} serialized" in output
     for node in report.nodes:
-        row = next(line for line in said.splitlines() if f"  {node.address}  " in line)
+        row = next(line for line in output.splitlines() if f"  {node.address}  " in line)
         assert row.split()[2:4] == [text.count(node.slots), text.count(node.keys)]
         assert text.size(node.serialized_bytes) in row
-    assert re.search(r"max / mean +1\.00× +1\.42× +1\.15×", said)
-    assert re.search(r"14290 +\w{8} +14 +14\.6 MB +11 % +key big:list: 14\.2 MB, 97 %", said)
-    assert "{user1}: 9,876 keys, 80 %" in said
-    assert "cache:page:" in said
-    assert "never 69 %" in said
-    assert said.rstrip().endswith("out/report.html")
+    assert re.search(r"max / mean +1\.00× +1\.42× +1\.15×", output)
+    assert re.search(r"14290 +\w{8} +14 +14\.6 MB +11 % +key big:list: 14\.2 MB, 97 %", output)
+    assert "{user1}: 9,876 keys, 80 %" in output
+    assert "cache:page:" in output
+    assert "never 69 %" in output
+    assert output.rstrip().endswith("out/report.html")
 
 
 def test_warnings_come_first_and_the_gravest_of_them_before_the_rest() -> None:
     """Nobody reads figures first and learns afterwards that they are wrong."""
-    said = rendered(keyspace_report())
+    shown = rendered(keyspace_report())
 
-    assert "1 error, 1 warning, 1 note" in said
-    assert said.index("node-2.rdb: offset 904211") < said.index("node-1.rdb holds 12 keys") < said.index("Masters")
+    assert "1 error, 1 warning, 1 note" in shown
+    assert shown.index("node-2.rdb: offset 904211") < shown.index("node-1.rdb holds 12 keys") < shown.index("Masters")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
@@ -94,10 +94,10 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
 @pytest.mark.parametrize("sizes", [True, False])
 def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: bool) -> None:
     report = keyspace_report(hostile=True, masters=masters, sizes=sizes)
-    said = rendered(report, width=width)
+    output = rendered(report, width=width)
 
-    assert max(map(len, said.splitlines())) <= width
-    assert text.count(max(node.keys for node in report.nodes)) in said
+    assert max(map(len, output.splitlines())) <= width
+    assert text.count(max(node.keys for node in report.nodes)) in output
 
 
 def test_a_pipe_gets_no_escapes_and_a_plain_terminal_only_ascii() -> None:
@@ -111,8 +111,8 @@ def test_a_pipe_gets_no_escapes_and_a_plain_terminal_only_ascii() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
     """No escape, control, direction override or markup of a key reaches the terminal."""
-    said = rendered(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
-    without_colours = re.sub(r"\x1b\[[0-9;]*m", "", said)
+    output = rendered(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
+    without_colours = re.sub(r"\x1b\[[0-9;]*m", "", output)
 
     assert not re.search(
         r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028-\u2029\u2066-\u2069\ufeff]", without_colours

@@ -180,12 +180,12 @@ def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former
     shown = capsys.readouterr().out
     codes = {name: cli.run(program(), [*words, name, "/no/such/file"]) for name in (former, now)}
 
-    said = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert now in shown
     assert former not in shown
     assert codes == {former: 2, now: 2}
-    assert said[0] == said[1]
-    assert "/no/such/file" in said[0]
+    assert lines[0] == lines[1]
+    assert "/no/such/file" in lines[0]
 
 
 @pytest.mark.processes

@@ -38,12 +38,12 @@ def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):
     with pytest.raises(OSError, match="lost"), running(root, "key-slots", "a", cluster="a"):
         raise OSError("lost")
 
-    found = figures_of(before)
+    gauge = figures_of(before)
     assert path.read_text() == before
-    assert found["slotscope_run_rows", "a", NODE_LOAD.name] == 3
-    assert found["slotscope_run_rows", "b", NODE_LOAD.name] == 2
-    assert found["slotscope_run_input_bytes", "a", ""] == 42
-    assert found["slotscope_run_end_timestamp_seconds", "a", ""] > found["slotscope_run_end_timestamp_seconds", "b", ""]
+    assert gauge["slotscope_run_rows", "a", NODE_LOAD.name] == 3
+    assert gauge["slotscope_run_rows", "b", NODE_LOAD.name] == 2
+    assert gauge["slotscope_run_input_bytes", "a", ""] == 42
+    assert gauge["slotscope_run_end_timestamp_seconds", "a", ""] > gauge["slotscope_run_end_timestamp_seconds", "b", ""]
 
 
 def test_a_port_serves_runs_and_the_status_of_a_recorder(tmp_path):
@@ -57,10 +57,10 @@ def test_a_port_serves_runs_and_the_status_of_a_recorder(tmp_path):
         run.append(NODE_LOAD, [{"node_id": "m"}])
 
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        found = figures_of(answer.read().decode())
+        gauge = figures_of(answer.read().decode())
 
-    assert found["slotscope_run_rows", "a", BAD_RECORDS.name] == 0
-    assert found["slotscope_run_data_timestamp_seconds", "a", ""] == 5
+    assert gauge["slotscope_run_rows", "a", BAD_RECORDS.name] == 0
+    assert gauge["slotscope_run_data_timestamp_seconds", "a", ""] == 5
     with pytest.raises(InputError, match="cannot listen on this port: Address already in use"):
         status_writer(str(port), "slotscope_record", {"cluster": "a"})
 

@@ -204,8 +204,8 @@ def test_rows_that_tasks_stage_are_read_and_committed_with_those_in_memory(tmp_p
             assert sorted(row["slot"] for row in run.read(SLOT_LOAD, ("slot",))) == [1, 2, 3]
         close_together(runs)
 
-    found = read_rows(str(tmp_path), SLOT_LOAD, order_by="snapshot_id, slot")
-    assert [(row["snapshot_id"], row["slot"]) for row in found] == [
+    stored = read_rows(str(tmp_path), SLOT_LOAD, order_by="snapshot_id, slot")
+    assert [(row["snapshot_id"], row["slot"]) for row in stored] == [
         (name, slot) for name in names for slot in (1, 2, 3)
     ]
     assert DeltaTable(location(str(tmp_path), SLOT_LOAD)).version() == 1
@@ -380,7 +380,9 @@ write(sys.argv[1], sys.argv[2], int(sys.argv[3]), cluster=sys.argv[2])
 def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
     """As the jobs of several clusters that one clock starts."""
     words = [[sys.executable, "-c", JOB, str(tmp_path), f"c{number}", str(number)] for number in range(4)]
-    jobs = [subprocess.Popen(one, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) for one in words]
+    jobs = [
+        subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) for command in words
+    ]
 
     assert [job.wait(120) for job in jobs] == [0] * 4
     assert [seen(tmp_path, f"c{number}") for number in range(4)] == [[[number]] * 3 for number in range(4)]

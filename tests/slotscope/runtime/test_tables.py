@@ -71,10 +71,10 @@ def test_a_table_is_read_as_it_is_declared(spark, tmp_path):
     root = str(tmp_path)
     write(root, "a", rows(spark, range(100)).repartition(5))
 
-    found = stored_frame(spark, LOAD, root)
+    frame = stored_frame(spark, LOAD, root)
 
-    assert found.schema.names == LOAD.columns
-    assert found.schema["slot"].dataType == LongType()
-    assert found.schema["slot"].metadata == {"comment": "slot"}
+    assert frame.schema.names == LOAD.columns
+    assert frame.schema["slot"].dataType == LongType()
+    assert frame.schema["slot"].metadata == {"comment": "slot"}
     assert len(list((tmp_path / "silver/test_load").rglob("*.parquet"))) == 1
     assert spark.sql(f"DESCRIBE DETAIL delta.`{root}/{LOAD.name}`").first().description == LOAD.about

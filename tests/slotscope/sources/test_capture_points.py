@@ -43,16 +43,16 @@ def views(told: Told) -> dict[tuple[str, str], list[tuple[int, str, str, str, in
     return found
 
 
-def assert_same_story(told: Told, whole: Told, near_ns: int = NEAR_NS) -> None:
+def assert_same_story(actual: Told, whole: Told, near_ns: int = NEAR_NS) -> None:
     """The same incidents, events and beliefs at the same times."""
-    assert told.stories() == whole.stories()
+    assert actual.stories() == whole.stories()
     mine, theirs = (
-        sorted((e.observer, e.kind, e.subject, e.epoch, e.ts_ns) for e in one.of_kind(EventRow))
-        for one in (told, whole)
+        sorted((e.observer, e.kind, e.subject, e.epoch, e.ts_ns) for e in story.of_kind(EventRow))
+        for story in (actual, whole)
     )
     assert [event[:4] for event in mine] == [event[:4] for event in theirs]
-    assert all(abs(one[4] - other[4]) <= near_ns for one, other in zip(mine, theirs, strict=True))
-    beliefs, truth = views(told), views(whole)
+    assert all(abs(story[4] - other[4]) <= near_ns for story, other in zip(mine, theirs, strict=True))
+    beliefs, truth = views(actual), views(whole)
     assert beliefs.keys() == truth.keys()
     assert sum(len(rows) for rows in beliefs.values()) >= 0.99 * sum(len(rows) for rows in truth.values())
 
@@ -79,10 +79,10 @@ def test_points_that_overlap_are_put_on_the_clock_of_the_first_by_the_segments_t
         write(tmp_path / f"{second}.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], ahead_ns)),
     ]
 
-    told = tell(*files)
+    actual = tell(*files)
 
-    assert_same_story(told, whole, near_ns=NEAR_NS if ahead_ns < 0 else 0)
-    (note,) = clock_notes(told)
+    assert_same_story(actual, whole, near_ns=NEAR_NS if ahead_ns < 0 else 0)
+    (note,) = clock_notes(actual)
     assert note == f"the clock of {second}.pcap is {text} that of the first point; its times are corrected"
 
 
@@ -97,25 +97,25 @@ def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
         write(tmp_path / "c.pcap", later_by([p for p in packets if group[p] in (1, 2)], AHEAD_NS)),
     ]
 
-    told = tell(*files)
+    actual = tell(*files)
 
-    assert_same_story(told, whole, near_ns=0)
-    assert len(clock_notes(told)) == 2
+    assert_same_story(actual, whole, near_ns=0)
+    assert len(clock_notes(actual)) == 2
 
 
 def test_the_offset_of_points_without_a_common_segment_is_unknown(packets: list[Packet], tmp_path: Path) -> None:
     one, other = split(packets, by_connection)
 
-    told = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(other, AHEAD_NS)))
+    actual = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(other, AHEAD_NS)))
 
-    (note,) = clock_notes(told)
+    (note,) = clock_notes(actual)
     assert note.startswith("the clock offset of b.pcap is unknown: ")
 
 
 def test_rotated_files_of_one_point_are_left_as_they_are(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
     half = len(packets) // 2
 
-    told = tell(write(tmp_path / "a-1.pcap", packets[:half]), write(tmp_path / "a-2.pcap", packets[half:]))
+    actual = tell(write(tmp_path / "a-1.pcap", packets[:half]), write(tmp_path / "a-2.pcap", packets[half:]))
 
-    assert_same_story(told, whole, near_ns=0)
-    assert clock_notes(told) == []
+    assert_same_story(actual, whole, near_ns=0)
+    assert clock_notes(actual) == []

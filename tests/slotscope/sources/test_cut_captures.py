@@ -40,10 +40,10 @@ def with_logs(*captures: Path) -> Told:
 @pytest.mark.long
 def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cut: Path) -> None:
     """R3: type, sender and epochs stand in the first 80 bytes."""
-    found, truth = failover(tell(cut).incidents), failover(whole.incidents)
+    actual, truth = failover(tell(cut).incidents), failover(whole.incidents)
 
-    assert (found.winner, found.epoch, found.votes) == (truth.winner, truth.epoch, truth.votes)
-    assert {step.actor for step in found.steps if step.kind == "vote"} == {
+    assert (actual.winner, actual.epoch, actual.votes) == (truth.winner, truth.epoch, truth.votes)
+    assert {step.actor for step in actual.steps if step.kind == "vote"} == {
         step.actor for step in truth.steps if step.kind == "vote"
     }
 
@@ -69,8 +69,8 @@ def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) ->
     both = with_logs(RECORDED / "bus.pcap.gz")
 
     assert both.history.views.keys() == whole.history.views.keys()
-    told = [(row.observer, row.kind, row.epoch) for row in both.history.events_of("election-started", "vote")]
-    assert sorted(told) == sorted(
+    events = [(row.observer, row.kind, row.epoch) for row in both.history.events_of("election-started", "vote")]
+    assert sorted(events) == sorted(
         (row.observer, row.kind, row.epoch) for row in whole.history.events_of("election-started", "vote")
     )
 

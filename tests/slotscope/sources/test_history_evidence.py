@@ -95,7 +95,7 @@ def outages(name: str, evidence: Evidence) -> list[Outage]:
     history = RESTARTED.told(evidence).history if name == "polled-restart" else told(name, evidence).history
     service = find_service(history, find_episodes(history), find_promotions(history)).outages
     at = history.addresses
-    return [one._replace(interval=one.interval._replace(node=at[one.interval.node])) for one in service]
+    return [row._replace(interval=row.interval._replace(node=at[row.interval.node])) for row in service]
 
 
 def lost_outages(name: str, some: Evidence, more: Evidence) -> list[Outage]:
@@ -123,10 +123,10 @@ def _is_narrower(one: Interval, other: Interval) -> bool:
 
 def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -> None:
     """Its run id is another one, and neither it nor its replica has a key."""
-    found = RESTARTED.told(POLLS).incidents
+    actual = RESTARTED.told(POLLS).incidents
 
-    (loss,) = [one for one in found if one.kind == "data-loss"]
-    (restart,) = [one for one in found if one.kind == "restart"]
+    (loss,) = [incident for incident in actual if incident.kind == "data-loss"]
+    (restart,) = [incident for incident in actual if incident.kind == "restart"]
     assert (loss.subject, len(loss.nodes), loss.slot_count) == (restart.subject, 1, 5461)
     assert (restart.outage_min_ms or 0) <= 2320 <= (restart.outage_ms or 0)
 
@@ -135,7 +135,7 @@ def test_rules_of_the_bus_are_not_checked_without_packets() -> None:
     """R164 and R165: logs and polls do not show the reports and votes that a verdict or a win rests on."""
     findings = find_findings(told("bus-redis-7.0", BOTH).history)
 
-    assert {one.code for one in findings} == {"one-host"}
+    assert {finding.code for finding in findings} == {"one-host"}
 
 
 SURE = ("failover", "failure", "outage", "restart", "resync", "data-loss")

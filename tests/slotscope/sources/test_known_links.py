@@ -49,11 +49,11 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_passes_in_runs_is_what_each_message_would_be_by_itself(name, timeout_ms, monkeypatch) -> None:
     """Evidence, sums of links, and what the next files go on from."""
-    found, state = told(name, timeout_ms)
+    actual, state = told(name, timeout_ms)
     again, _ = told(name, timeout_ms, state)
 
     plainly(monkeypatch)
 
     expected, state = told(name, timeout_ms)
-    assert found == expected
+    assert actual == expected
     assert again == told(name, timeout_ms, state)[0]

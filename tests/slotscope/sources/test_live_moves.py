@@ -142,10 +142,10 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
     line = f"{me} 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n".encode()
 
     def answer(words: list[bytes]) -> bytes:
-        said = {b"MYID": me.encode(), b"NODES": line, b"INFO": b"cluster_state:ok\r\n"}
+        answers = {b"MYID": me.encode(), b"NODES": line, b"INFO": b"cluster_state:ok\r\n"}
         if words[0] == b"CONFIG":
             return reply
-        text = said.get(words[-1], b"")
+        text = answers.get(words[-1], b"")
         return b"$%d\r\n%s\r\n" % (len(text), text)
 
     with scripted(answer) as (port, asked):

@@ -30,11 +30,11 @@ def test_packets_lost_at_random_leave_the_story_as_it_is(
     packets: list[Packet], whole: Told, tmp_path: Path, share: float, seed: int
 ) -> None:
     """No second failure, no clock that was set back; an outage may be shown by fewer nodes; the set-up stays a note."""
-    told = tell(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
+    actual = tell(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
 
-    assert without_outages(told) == without_outages(whole)
-    assert told.facts["clock_steps"] == 0
-    assert any(note.code is Code.GAPS for note in told.notes)
+    assert without_outages(actual) == without_outages(whole)
+    assert actual.facts["clock_steps"] == 0
+    assert any(note.code is Code.GAPS for note in actual.notes)
 
 
 @pytest.mark.long
@@ -62,11 +62,11 @@ def test_a_capture_that_begins_in_the_middle_tells_what_it_shows(
     packets: list[Packet], whole: Told, tmp_path: Path, share: float
 ) -> None:
     """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""
-    told = tell(write(tmp_path / "bus.pcap", between(packets, share, 2)))
+    actual = tell(write(tmp_path / "bus.pcap", between(packets, share, 2)))
 
-    assert without_outages(told) == [story for story in whole.stories() if story[0] == "failover"]
-    assert told.facts["clock_steps"] == 0
-    assert not any(note.code is Code.GAPS for note in told.notes)
+    assert without_outages(actual) == [story for story in whole.stories() if story[0] == "failover"]
+    assert actual.facts["clock_steps"] == 0
+    assert not any(note.code is Code.GAPS for note in actual.notes)
 
 
 @pytest.mark.long
@@ -76,9 +76,9 @@ def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
     """The election is not in the capture: no takeover is claimed, and the time of the promotion is a range that holds the true one."""
     kept = [*between(packets, 0, 0.4), *between(packets, 0.73, 2)]
 
-    told = tell(write(tmp_path / "bus.pcap", kept))
+    actual = tell(write(tmp_path / "bus.pcap", kept))
 
-    (incident,) = [incident for incident in told.incidents if incident.kind == "failover"]
+    (incident,) = [incident for incident in actual.incidents if incident.kind == "failover"]
     (truth,) = [incident for incident in whole.incidents if incident.kind == "failover"]
     assert (incident.winner, incident.subject, incident.epoch) == (truth.winner, truth.subject, truth.epoch)
     assert incident.variant == "unknown"
@@ -89,8 +89,8 @@ def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
 
 @pytest.mark.long
 def test_gaps_are_rows_with_the_nodes_at_both_ends(packets: list[Packet], tmp_path: Path) -> None:
-    told = tell(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
+    actual = tell(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
 
-    assert told.history.gaps
-    assert all(gap.from_ns <= gap.to_ns for gap in told.history.gaps)
-    assert {gap.source for gap in told.history.gaps} <= set(told.history.nodes)
+    assert actual.history.gaps
+    assert all(gap.from_ns <= gap.to_ns for gap in actual.history.gaps)
+    assert {gap.source for gap in actual.history.gaps} <= set(actual.history.nodes)

@@ -37,10 +37,10 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, reason):
         with pytest.raises(LinkError) as error:
             link.ask([("CLUSTER", "NODES")])
         link.close()
-        told = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), Schedule(1.0)).ask()
+        actual = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), Schedule(1.0)).ask()
 
     assert str(error.value) == reason
-    assert told == Refused(Address("127.0.0.1", port), reason)
+    assert actual == Refused(Address("127.0.0.1", port), reason)
 
 
 def test_what_is_no_reply_after_replies_of_the_same_packet_is_an_error():
@@ -100,9 +100,9 @@ def test_slot_statistics_of_another_shape_are_no_answer(stats):
         return stats if words[1] == b"SLOT-STATS" else b"$1\r\nx\r\n"
 
     with scripted(answer) as (port, _):
-        told = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0)).ask()
+        actual = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0)).ask()
 
-    assert told == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
+    assert actual == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
 
 
 def test_a_question_that_is_refused_for_good_is_told_once_and_not_asked_again():
@@ -117,9 +117,9 @@ def test_a_question_that_is_refused_for_good_is_told_once_and_not_asked_again():
 
     with scripted(answer) as (port, _):
         poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0, persistence_s=0))
-        told = [poll.ask() for _ in range(3)]
+        answers = [poll.ask() for _ in range(3)]
 
-    assert [one.refused for one in told if isinstance(one, Answer)] == [
+    assert [one.refused for one in answers if isinstance(one, Answer)] == [
         "CLUSTER SLOT-STATS: ERR unknown subcommand",
         "",
         "",

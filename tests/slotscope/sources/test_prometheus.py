@@ -75,13 +75,13 @@ def test_a_time_is_asked_for_hour_by_hour_and_saved(endpoint, tmp_path):
     server = endpoint(success)
 
     path = fetch_metrics(server.url, 'job="redis"', FROM, TO, str(tmp_path), {})
-    found, bad = read_metrics([path], permissive=False)
+    samples, bad = read_metrics([path], permissive=False)
 
     assert [(time_s, query.rpartition("[")[2]) for query, time_s, _ in server.asked] == [
         (9000.0, "3600000ms]"), (5400.0, "3600000ms]"), (1800.0, "800000ms]"),
     ]  # fmt: skip
     assert all(', job="redis"}' in query and "instance_info" in query for query, _, _ in server.asked)
-    assert ([sample.ts_ns // S for sample in found], bad) == ([1800, 5400, 9000], [])
+    assert ([sample.ts_ns // S for sample in samples], bad) == ([1800, 5400, 9000], [])
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ def test_saved_answers_become_rows_with_the_time_before(tmp_path):
     other = tmp_path / "other.json"
     other.write_bytes(gzip.compress(b'{"a": 1}'))
 
-    told = read_polls_and_logs(PollsAndLogs(metrics=(str(RECORDED), str(other))), permissive=True)
+    evidence = read_polls_and_logs(PollsAndLogs(metrics=(str(RECORDED), str(other))), permissive=True)
 
-    promoted = next(row for row in told.metrics if row.address == "127.0.0.1:11491" and row.role == "master")
+    promoted = next(row for row in evidence.metrics if row.address == "127.0.0.1:11491" and row.role == "master")
     assert promoted.ts_min_ns <= 1795824135_216_000_000 <= promoted.ts_ns + S
-    assert [error.source for error in told.bad] == [str(other)]
+    assert [error.source for error in evidence.bad] == [str(other)]
     with pytest.raises(DecodeError, match="not an answer of Prometheus"):
         read_polls_and_logs(PollsAndLogs(metrics=(str(other),)), permissive=False)

@@ -213,7 +213,7 @@ def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
 
     assert str(tmp_path / "new") in jobs[0].words
     assert str(tmp_path / "old") not in jobs[0].words
-    assert any("the newest of 2 topologies" in one for one in left)
-    assert any("no command reads them" in one for one in left)
+    assert any("the newest of 2 topologies" in text for text in left)
+    assert any("no command reads them" in text for text in left)
     assert alone[0] == []
     assert len(alone[1]) == 2

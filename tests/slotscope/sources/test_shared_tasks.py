@@ -65,10 +65,10 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
         units.append(KeyListUnit(str(tmp_path / name), "csv" if name.endswith("csv") else "text", len(text)))
-    told = TallyOptions(topology=TOPOLOGY, top=20)
+    options = TallyOptions(topology=TOPOLOGY, top=20)
 
-    alone = rows_of([KeyListTask((unit,)) for unit in units], told)
-    shared = rows_of([KeyListTask(tuple(units))], told)
+    alone = rows_of([KeyListTask((unit,)) for unit in units], options)
+    shared = rows_of([KeyListTask(tuple(units))], options)
 
     known = []
     for rows in (alone, shared):
@@ -78,7 +78,7 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     assert known[0] == known[1]
     assert len(known[0]["keys"]) > 100 > len(known[0]["serialized_bytes"])
     for kind in (TAG, PREFIX):
-        assert sums(shared, told, kind, "name") == sums(alone, told, kind, "name")
+        assert sums(shared, options, kind, "name") == sums(alone, options, kind, "name")
     assert owners_of(shared) == owners_of(alone)
     facts = [
         {row["source"]: (row["keys"], row["facts"]["knows_ops"]) for row in rows if row["kind"] == UNIT}

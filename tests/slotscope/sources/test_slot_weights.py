@@ -56,14 +56,14 @@ def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
 
 def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
     """Keys and memory are those of SLOT-STATS, nothing is an estimate, and no command names or looks for a key."""
-    found, asked = weigh()
+    weights, asked = weigh()
 
-    held = {name: {slot: load for slot, load in enumerate(loads) if load} for name, loads in found.loads.items()}
+    held = {name: {slot: load for slot, load in enumerate(loads) if load} for name, loads in weights.loads.items()}
     assert held == {"keys": {7: 2, 16000: 1}, "memory_bytes": {7: 300, 16000: 96}}
-    assert not found.memory
-    assert (found.counted_masters, found.memory_error) == (1, None)
+    assert not weights.memory
+    assert (weights.counted_masters, weights.memory_error) == (1, None)
     assert {int(words[4]) - int(words[3]) for words in asked if words[1] == b"SLOT-STATS"} == {255}
-    assert not found.limits.capacity
+    assert not weights.limits.capacity
     assert {b" ".join(words[:2]).upper() for words in asked} <= {
         b"INFO ALL",
         b"CLUSTER NODES",
@@ -74,16 +74,16 @@ def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
 
 def test_the_maxmemory_of_a_server_is_what_its_slots_may_grow_to() -> None:
     """396 bytes in slots, 600,000 used in all, 95 % of a million may be: slots may grow by 350,000."""
-    found, _ = weigh(b"used_memory:600000\r\nmaxmemory:1000000\r\nmaxmemory_policy:allkeys-lru\r\n")
+    weights, _ = weigh(b"used_memory:600000\r\nmaxmemory:1000000\r\nmaxmemory_policy:allkeys-lru\r\n")
 
-    assert found.limits == ({"a" * 40: 396 + 350_000}, {})
+    assert weights.limits == ({"a" * 40: 396 + 350_000}, {})
 
 
 def test_the_zone_of_a_server_is_what_it_says_in_info() -> None:
     """CLUSTER NODES, as clients see it, does not tell."""
-    found, _ = weigh(b"availability_zone:rack-7\r\n")
+    weights, _ = weigh(b"availability_zone:rack-7\r\n")
 
-    assert [node.aux["availability-zone"] for node in found.topology.nodes] == ["rack-7"]
+    assert [node.aux["availability-zone"] for node in weights.topology.nodes] == ["rack-7"]
 
 
 def test_who_evicts_keys_is_always_full_and_has_no_limit_and_who_cannot_has_no_room() -> None:
@@ -99,6 +99,6 @@ def test_masters_whose_memory_is_measured_in_two_ways_are_a_warning() -> None:
 
     assert memory_caveats(counted) == []
     assert memory_caveats(replace(counted, memory=[measured], counted_masters=0)) == []
-    (told,) = memory_caveats(replace(counted, memory=[measured]))
-    assert (told.severity, told.code) == (Severity.WARNING, Code.MEMORY_MIXED)
-    assert "memory comes from SLOT-STATS for 1 master and from MEMORY USAGE for 1 master" in told.text
+    (caveat,) = memory_caveats(replace(counted, memory=[measured]))
+    assert (caveat.severity, caveat.code) == (Severity.WARNING, Code.MEMORY_MIXED)
+    assert "memory comes from SLOT-STATS for 1 master and from MEMORY USAGE for 1 master" in caveat.text

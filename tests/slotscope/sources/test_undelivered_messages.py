@@ -53,7 +53,7 @@ class Wire:
         self.put(self.other[node], at_ms + 0.1, ACK)
 
 
-def said(node: str, slots: str, kind: int = MessageType.PING) -> Message:
+def header(node: str, slots: str, kind: int = MessageType.PING) -> Message:
     other = B if node == A else A
     entry = GossipEntry(other, 0, 0, HOSTS[other], PORTS[other] - 10_000, PORTS[other], MASTER)
     return sized(ping(node, entry, kind=kind, slots=slots, port=PORTS[node] - 10_000, cport=PORTS[node]))
@@ -64,10 +64,10 @@ def talking(until_ms: int, *, silent_from_ms: int | None = None) -> tuple[Wire, 
     there, back = Wire(A, B, 40_000, 0), Wire(B, A, 40_001, 1)
     for at_ms in range(10, until_ms, 500):
         if silent_from_ms is None or at_ms < silent_from_ms:
-            there.say(A, at_ms, said(A, "0-99"))
-            there.say(B, at_ms + 1, said(B, "100-199", MessageType.PONG))
-            back.say(B, at_ms + 2, said(B, "100-199"))
-            back.say(A, at_ms + 3, said(A, "0-99", MessageType.PONG))
+            there.say(A, at_ms, header(A, "0-99"))
+            there.say(B, at_ms + 1, header(B, "100-199", MessageType.PONG))
+            back.say(B, at_ms + 2, header(B, "100-199"))
+            back.say(A, at_ms + 3, header(A, "0-99", MessageType.PONG))
     return there, back
 
 
@@ -82,7 +82,7 @@ def slots_of_a(wires: tuple[Wire, ...], tmp_path: Path) -> list[str]:
 
 def test_a_message_that_arrives_is_believed(tmp_path: Path) -> None:
     there, back = talking(6000)
-    there.say(A, 3100, said(A, "0-99 200-299"))
+    there.say(A, 3100, header(A, "0-99 200-299"))
 
     assert slots_of_a((there, back), tmp_path) == ["0-99", "0-99 200-299"]
 
@@ -91,8 +91,8 @@ def test_a_message_that_a_reset_answers_is_not_believed(tmp_path: Path) -> None:
     """The receiver has closed that connection long ago."""
     there, back = talking(6000)
     lost = Wire(A, B, 40_002, 20)
-    lost.say(A, 30, said(A, "0-99"))
-    lost.put(A, 3100, ACK, encode_message(said(A, "0-99 200-299")))
+    lost.say(A, 30, header(A, "0-99"))
+    lost.put(A, 3100, ACK, encode_message(header(A, "0-99 200-299")))
     lost.put(B, 3100.002, RST)
 
     assert slots_of_a((there, back, lost), tmp_path) == ["0-99"]
@@ -102,8 +102,8 @@ def test_a_message_that_is_sent_again_and_again_is_not_believed(tmp_path: Path) 
     """Nobody acknowledges it: it was written before the network was cut."""
     there, back = talking(8000)
     lost = Wire(A, B, 40_002, 20)
-    lost.say(A, 30, said(A, "0-99"))
-    raw, first = encode_message(said(A, "0-99 200-299")), lost.seq[A]
+    lost.say(A, 30, header(A, "0-99"))
+    raw, first = encode_message(header(A, "0-99 200-299")), lost.seq[A]
     lost.put(A, 3100, ACK, raw)
     for at_ms in (3310, 3730, 4570):
         lost.put(A, at_ms, ACK, raw, seq=first)

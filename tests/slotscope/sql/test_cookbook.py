@@ -32,7 +32,7 @@ def questions() -> list[Question]:
     result = re.findall(
         r"^## \d+\. (.*?)$.*?```sql\n(.*?)\n```\n\n((?:\|[^\n]*\n)+)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
-    return [Question(*one) for one in result]
+    return [Question(*fields) for fields in result]
 
 
 def test_the_page_asks_what_people_ask() -> None:

@@ -80,8 +80,8 @@ def test_a_column_that_was_added_later_is_null_in_older_tables(tmp_path) -> None
 def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_last_written(tmp_path) -> None:
     def snapshot(name: str, taken: int | None, written: int | None) -> dict[str, Any]:
         times = {"taken_at": taken, "written_at": written}
-        said = {key: None if day is None else datetime(2026, 11, day) for key, day in times.items()}
-        return {"snapshot_id": name, "keys": 1, "bad_records": 0, "warnings": [], **said}
+        expected = {key: None if day is None else datetime(2026, 11, day) for key, day in times.items()}
+        return {"snapshot_id": name, "keys": 1, "bad_records": 0, "warnings": [], **expected}
 
     several = [("c", 2, 3), ("a", 2, 4), ("z", None, 9), ("y", 1, None), ("b", 1, 8)]
     for one in several:

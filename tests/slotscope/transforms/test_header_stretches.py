@@ -77,8 +77,8 @@ def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None
         expected.append((plain.finish(basis.last_ns), state.finish(basis.last_ns)))
     states = [load(note[3], source="test").finish(basis.last_ns) for note in actual if note[0] == "state"]
     assert states == [one for _, one in expected]
-    told = [note[2] for note in actual if note[0] != "state"]
+    kinds = [note[2] for note in actual if note[0] != "state"]
     one_by_one = [
         [int(value) for value in span if not isinstance(value, str)] for spans, _ in expected for span in spans
     ]
-    assert told == one_by_one
+    assert kinds == one_by_one

@@ -331,10 +331,10 @@ def counted(table):
 
 def test_rows_that_spark_keeps_in_pieces_make_the_same_tables_as_rows_that_are_here(spark):
     rows, known = recorded_rows(), frozenset({"serialized_bytes", "memory_bytes", "expires", "idle"})
-    told = rows.filter(pc.equal(rows["kind"], UNIT))
+    units = rows.filter(pc.equal(rows["kind"], UNIT))
     nodes = {source: A for source in set(rows["source"].to_pylist()) if "7001" in source}
-    kept = PartialSums(spark_frame(spark, rows).repartition(3), told, pieces=3)
-    here, other = (SnapshotTables(one, nodes, known, 5, 1, 6) for one in (PartialSums(rows, told), kept))
+    kept = PartialSums(spark_frame(spark, rows).repartition(3), units, pieces=3)
+    here, other = (SnapshotTables(one, nodes, known, 5, 1, 6) for one in (PartialSums(rows, units), kept))
     owners, prefixes = [None] * SLOT_COUNT, here.prefixes()
 
     assert counted(here.slot_load(owners)) == counted(other.slot_load(owners))

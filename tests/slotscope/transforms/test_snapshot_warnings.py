@@ -33,8 +33,8 @@ def log(**facts: Any) -> UnitFacts:
     return unit("/log", kind="aof", file="/log/x", **{"role": "increment", **facts})
 
 
-def told(found: list[Caveat]) -> list[tuple[str, str]]:
-    return [(str(one.severity), str(one.code)) for one in found]
+def codes_of(found: list[Caveat]) -> list[tuple[str, str]]:
+    return [(str(caveat.severity), str(caveat.code)) for caveat in found]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def told(found: list[Caveat]) -> list[tuple[str, str]]:
     ],
 )  # fmt: skip
 def test_a_warning_names_the_input_and_the_figures(found: list[Caveat], code: tuple[str, str], text: list[str]) -> None:
-    assert told(found) == [code]
+    assert codes_of(found) == [code]
     assert [word for word in text if word not in found[0].text] == []
     assert found[0].text.isprintable()
 
