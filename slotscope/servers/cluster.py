@@ -92,13 +92,8 @@ def parse_address(address: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
-def listed(topology: Topology, asked: Address) -> list[Address]:
-    """The nodes with an address in the answer of *asked*; its own line may lack one."""
-    return list(bus_ports(topology, asked))
-
-
 def bus_ports(topology: Topology, asked: Address) -> dict[Address, int]:
-    """The bus port of each of these nodes."""
+    """The bus port of each node with an address in the answer of *asked*; its own line may lack one."""
     return {
         Address(node.ip or asked.host, node.port, node.hostname): node.cport or node.port + BUS_PORT_STEP
         for node in topology.nodes
@@ -228,7 +223,7 @@ class Collection:
 
     def start(self, first: Address) -> None:
         """Poll *first* once and start to poll every node that it lists; raises InputError if *first* does not answer."""
-        poll = self._node_poll(first)
+        poll = NodePoll(first, self.access, self.schedule)
         answer = poll.ask()
         poll.close()
         if isinstance(answer, Refused):
@@ -257,11 +252,8 @@ class Collection:
         for thread in self.nodes.values():
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _node_poll(self, address: Address) -> NodePoll:
-        return NodePoll(address, self.access, self.schedule)
-
     def _poll(self, address: Address) -> None:
-        poll = self._node_poll(address)
+        poll = NodePoll(address, self.access, self.schedule)
         try:
             while not self.stop.is_set():
                 try:
@@ -274,25 +266,21 @@ class Collection:
             poll.close()
 
 
-Tell = Callable[[str], None]
-
-
-def collect(collection: Collection, take: Callable[[Sequence[Answer | Refused]], None], tell: Tell) -> None:
+def collect(
+    collection: Collection, take: Callable[[Sequence[Answer | Refused]], None], tell: Callable[[str], None]
+) -> None:
     """Pass batches of answers to *take* until the stop of the collection; a batch may be empty, *tell* gets a line for each new node."""
     while not collection.stop.is_set():
         batch = _next_batch(collection.answers, TURN_S)
         for answer in batch:
-            if isinstance(answer, Answer):
-                _follow(collection, answer, tell)
+            if isinstance(answer, Refused):
+                continue
+            try:
+                for address in collection.follow(answer):
+                    tell(f"{address}: new node, listed by {answer.address}")
+            except DecodeError as error:
+                tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
         take(batch)
-
-
-def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:
-    try:
-        for address in collection.follow(answer):
-            tell(f"{address}: new node, listed by {answer.address}")
-    except DecodeError as error:
-        tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
 
 
 def _next_batch(answers: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:

@@ -70,16 +70,10 @@ def count_every_slot(master: Visit) -> dict[int, SlotCount]:
 
 
 def slot_stats(master: Visit) -> dict[int, SlotCount]:
-    """The counts of SLOT-STATS for *master*; empty where the command is unknown or refused.  Raises LinkError."""
-    metrics = slot_metrics_of(master)
-    return {
-        slot: SlotCount(counts.get("key-count", 0), counts.get("memory-bytes"), counts.get("cpu-usec"))
-        for slot, counts in metrics.items()
-    }
+    """The counts of SLOT-STATS for *master*, asked for some slots at a time because other clients wait meanwhile.
 
-
-def slot_metrics_of(master: Visit) -> dict[int, dict[str, int]]:
-    """All metrics of SLOT-STATS by slot and name, some slots at once, since others wait while it answers."""
+    Empty where the command is unknown or refused.  Raises LinkError.
+    """
     metrics_by_slot: dict[int, dict[str, int]] = {}
     for begin, end in master.me.slots.ranges() if master.me is not None else ():
         for start in range(begin, end + 1, SLOTS_AT_ONCE):
@@ -89,7 +83,10 @@ def slot_metrics_of(master: Visit) -> dict[int, dict[str, int]]:
                 metrics_by_slot.update(slot_metrics(reply))
             except ValueError:
                 return {}
-    return metrics_by_slot
+    return {
+        slot: SlotCount(counts.get("key-count", 0), counts.get("memory-bytes"), counts.get("cpu-usec"))
+        for slot, counts in metrics_by_slot.items()
+    }
 
 
 def used_between(before: Mapping[int, SlotCount], now: Mapping[int, SlotCount]) -> dict[int, int]:

@@ -24,7 +24,7 @@ from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError, read_info
 from slotscope.runtime.errors import InputError
-from slotscope.servers.cluster import NODES_MAX, listed
+from slotscope.servers.cluster import NODES_MAX, bus_ports
 from slotscope.servers.node_link import Access, Address, LinkError, NodeLink, Word
 
 BATCH_S: Final = 0.001
@@ -231,7 +231,7 @@ def visit_all(first: Address, access: Access, rate: float | None) -> list[Visit]
     if topology is None:
         return [visit]
     itself = Address(me.ip or first.host, me.port) if me is not None else first
-    others = [address for address in dict.fromkeys(listed(topology, first)) if address not in (first, itself)]
+    others = [address for address in bus_ports(topology, first) if address not in (first, itself)]
     return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
 
 

@@ -243,13 +243,8 @@ def select(table: Table, columns: Sequence[str], where: str) -> str:
 
 
 def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
-    """The answer to *sql* as `query_table` gives it, as dicts."""
-    return as_rows(query_table(root, sql, *tables))
-
-
-def as_rows(answer: pa.Table) -> list[dict[str, Any]]:
-    """*answer* as dicts, also of its maps."""
-    rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
+    """The answer to *sql* as `query_table` gives it, as dicts, also of its maps."""
+    rows: list[dict[str, Any]] = query_table(root, sql, *tables).to_pylist(maps_as_pydicts="strict")
     return rows
 
 

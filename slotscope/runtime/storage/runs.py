@@ -196,8 +196,11 @@ class Run:
     ) -> list[dict[str, Any]]:
         """The rows that meet *where*, as `query` knows them."""
         sources = self._sources(table, staged, stored=True)
-        sql = delta_files.select(table, columns, where)
-        return delta_files.as_rows(delta_files.query_sources(sql, table, sources)) if sources else []
+        if not sources:
+            return []
+        answer = delta_files.query_sources(delta_files.select(table, columns, where), table, sources)
+        rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
+        return rows
 
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""
