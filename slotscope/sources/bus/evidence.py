@@ -83,7 +83,7 @@ class CaptureOptions:
     """What to read and how; *state* is that of the last fold, None to begin.
 
     *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
-    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  Of many messages the rows go to *messages*.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
+    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  Of many messages the rows go to *messages*.  *meter* is the file of a `slotscope.sources.bus.point_series.Reading`.
     """
 
     files: tuple[CaptureFile, ...]
