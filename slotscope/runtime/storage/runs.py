@@ -25,7 +25,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from schemas.catalogue import WRITTEN_BY
 from schemas.history import REPLAY_STATE
 from schemas.runs import CLUSTERS, FORMAT, RUNS
 from schemas.table import Table
@@ -218,6 +217,8 @@ class Run:
     @property
     def _tables(self) -> list[Table]:
         """The tables of snapshots that its jobs write."""
+        from schemas.catalogue import WRITTEN_BY  # readers do not pay for all tables
+
         return [table for job in self._jobs for table in WRITTEN_BY.get(job, ()) if table.of_runs]
 
     def _replaced(self, table: Table) -> str:
@@ -379,6 +380,8 @@ def _commit(table: Table, runs: Sequence[Run]) -> None:
 
     Where another run of a snapshot is at work a table without rows is claimed, too.
     """
+    from schemas.catalogue import WRITTEN_BY
+
     claims = {
         f"slotscope {job} {run.name}": run._number
         for run in runs
