@@ -5,8 +5,8 @@
 2. Without an exceeded limit or a drain nothing moves.
 3. `search.search.Search` finds owners within limits, first with headroom, then without.
 4. `outcome` sums up in whole numbers, with the bound that prices prove.
-5. If limits are missed, the planner repeats from the result until a round gains less than a fifth, then joins slot
-   ranges. It drops soft goals that no plan meets or that cost many ranges.
+5. If limits are missed, the planner joins slot ranges and repeats from the result until a round gains less than a
+   fifth, so that planning again moves nothing. It drops soft goals that no plan meets or that cost many ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cluster_core.rebalance.conflict import (
     limits_at,
     plain_conflicts,
 )
-from cluster_core.rebalance.goal.limits import above_capacity, excess, keeps, must_drain, overload
+from cluster_core.rebalance.goal.limits import above_capacity, excess, excess_by_resource, keeps, must_drain, overload
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.outcome import Outcome, conclude, ratios
@@ -36,8 +36,6 @@ from cluster_core.rebalance.search.search import SHREDDED, Badness, Result, Sear
 
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
-LATER_EFFORT = 0.25
-"""Share of the usual search effort for each round after the first."""
 JOINING_EFFORT = 0.25
 """Share of the usual search effort to join ranges of a plan that misses limits."""
 SOFT_RANGES_A_MASTER = 3
@@ -98,32 +96,32 @@ def _find(scaled: Scaled, *, is_short: bool = False) -> Outcome:
     """Return the best owners found for *scaled*, with relaxed limits if they are proven impossible."""
     conflicts = find_conflicts(scaled)
     now, first, forgone = scaled, None, False
-    for number in range(ROUNDS_MAX):
+    for _ in range(ROUNDS_MAX):
         if not _is_over(now, conflicts):
             break
-        outcome = _round(now, conflicts, LATER_EFFORT if number else 1.0, is_short)
+        outcome = _round(now, conflicts, is_short)
         gain = _gain(now, outcome)
         if not gain:
             forgone = gain is False
             break
         first = outcome if first is None else outcome._replace(prices=first.prices, curve=())
-        now = replace(now, owner=outcome.owner)
         if keeps(outcome.raised, find_targets(outcome.raised), outcome.owner):
             break
+        owner = _joined(replace(outcome.raised, owner=scaled.owner), outcome.owner)
+        first = first if owner == outcome.owner else first._replace(owner=owner, curve=())
+        now = replace(now, owner=owner)
     if first is None:
         return Outcome(scaled, conflicts, _asked(scaled, conflicts), scaled.owner, forgone=forgone)
-    if not keeps(first.raised, find_targets(first.raised), first.owner):
-        owner = _joined(replace(first.raised, owner=scaled.owner), first.owner)
-        first = first if owner == first.owner else first._replace(owner=owner, curve=())
     return first._replace(scaled=scaled, conflicts=conflicts)
 
 
 def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
-    """Return *owner*, which misses limits, with fewer slot ranges and no greater excess."""
+    """Return *owner*, which misses limits, with fewer slot ranges and no greater excess, or one not worth a plan."""
     if count_ranges(owner) <= RANGES_A_MASTER * len(scaled.masters):
         return owner
-    reached = ratios(scaled, find_targets(scaled), owner)
-    tolerance = tuple(max(own, worst - 1) for own, worst in zip(scaled.tolerance, reached, strict=True))
+    targets, least = find_targets(scaled), exact(scaled.problem.gain_min, "gain_min")
+    over = [max(most, least) if most else most for most in excess_by_resource(scaled, targets, owner)]
+    tolerance = tuple(most - 1 + more for most, more in zip(targets.relaxed, over, strict=True))
     search = Search(replace(scaled, tolerance=tolerance), JOINING_EFFORT)
     return search.joined(owner) or owner
 
@@ -175,13 +173,13 @@ def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
     return bool(over) or must_drain(asked, asked.owner)
 
 
-def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], effort: float, is_short: bool) -> Outcome:
+def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> Outcome:
     """Search each aim until limits are met; return the best result."""
     tried: list[tuple[Badness, int, Outcome]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
-        result = Search(aim, effort).run(known, curve=effort == 1, is_short=is_short)
+        result = Search(aim).run(known, is_short=is_short)
         owner = _turned_back(aim, result.owner)
         result = result if owner == result.owner else Result(owner, result.prices, result.budget)
         outcome = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)

@@ -15,21 +15,26 @@ def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
     return any(scaled.masters[n].drained for n in set(owner))
 
 
-def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
-    """Return the largest excess over a limit, in fair shares; 0 for none. The owner of a heavy slot is its host."""
-    worst, caps = Fraction(0), rehost(scaled, targets, owner).caps
-    sums = scaled.totals(owner)
-    for n, row in enumerate(sums):
+def excess_by_resource(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
+    """Return per resource the largest excess over a limit of a master, in fair shares. The owner of a heavy slot is its host."""
+    worst, caps = [Fraction(0)] * len(scaled.resources), rehost(scaled, targets, owner).caps
+    for n, row in enumerate(scaled.totals(owner)):
         if scaled.masters[n].excluded or scaled.masters[n].drained:
             continue
         for r, load in enumerate(row):
             if load > caps[n][r]:
-                worst = max(worst, (load - caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
+                worst[r] = max(worst[r], (load - caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
+    return worst
+
+
+def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+    """Return the largest excess over a limit of a master or zone, in fair shares; 0 for none."""
+    worst = max(excess_by_resource(scaled, targets, owner))
     if targets.zone_share is not None:
         for r in range(len(scaled.resources)):
             total = sum(scaled.loads[r])
             zones: dict[str, int] = {}
-            for n, row in enumerate(sums):
+            for n, row in enumerate(scaled.totals(owner)):
                 zones[scaled.masters[n].zone] = zones.get(scaled.masters[n].zone, 0) + row[r]
             if total:
                 worst = max(worst, Fraction(max(zones.values()), total) - targets.zone_share)

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
@@ -183,6 +183,7 @@ def replace_reach(reach):
 
 @pytest.mark.long
 @settings(max_examples=examples(4), deadline=None)
+@example(0, 9, 0.9, 0)
 @given(
     st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 0.9]), st.sampled_from([0, 0.02, 0.05, 0.3])
 )
