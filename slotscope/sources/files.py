@@ -119,7 +119,7 @@ def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
     try:
         if not os.path.isdir(path):
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
-        os.listdir(path)  # os.walk hides why a folder cannot be read
+        os.scandir(path).close()  # os.walk hides why a folder cannot be read
         return _of_kind(list_inside, kind, path)
     except OSError as error:
         raise MissingInputError(stores.reason(error), source=path) from error

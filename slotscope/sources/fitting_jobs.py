@@ -79,9 +79,7 @@ class FittingJob(NamedTuple):
 def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
     """The commands that read *recognised* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
-    owned, newest = _files_of_logs(recognised), _newest_dumps(recognised)
-    older = {entry.path: newest[entry.replication.replid] for entry in recognised if entry.replication}
-    older = {path: other for path, other in older.items() if path != other}
+    owned, older = _files_of_logs(recognised), _older_dumps(recognised)
     for entry in recognised:
         if entry.path not in owned and entry.path not in older:
             by_kind.setdefault(entry.kind, []).append(entry.path)
@@ -113,10 +111,11 @@ def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> 
     return jobs, [*left, *twins, *(passed_over if tables[True] else [])]
 
 
-def _newest_dumps(recognised: Iterable[Recognised]) -> dict[str, str]:
-    """Return by replication id the dump of the highest offset; a master and its replicas share the id."""
-    dumps = [(*entry.replication, entry.path) for entry in recognised if entry.replication]
-    return {replid: path for replid, _, path in sorted(dumps)}
+def _older_dumps(recognised: Sequence[Recognised]) -> dict[str, str]:
+    """Return older dumps of a data set, each with its newest one; a master and its replicas share the replication id."""
+    dumps = [(entry.replication, entry.path) for entry in recognised if entry.replication]
+    newest = {replication.replid: path for replication, path in sorted(dumps)}
+    return {path: newest[replid] for (replid, _), path in dumps if path != newest[replid]}
 
 
 def _files_of_logs(recognised: Iterable[Recognised]) -> set[str]:

@@ -31,10 +31,11 @@ def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
     """Return the largest excess over a limit of a master or zone, in fair shares; 0 for none."""
     worst = max(excess_by_resource(scaled, targets, owner))
     if targets.zone_share is not None:
+        sums = scaled.totals(owner)
         for r in range(len(scaled.resources)):
             total = sum(scaled.loads[r])
             zones: dict[str, int] = {}
-            for n, row in enumerate(scaled.totals(owner)):
+            for n, row in enumerate(sums):
                 zones[scaled.masters[n].zone] = zones.get(scaled.masters[n].zone, 0) + row[r]
             if total:
                 worst = max(worst, Fraction(max(zones.values()), total) - targets.zone_share)

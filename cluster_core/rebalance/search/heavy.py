@@ -84,9 +84,11 @@ def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
 
     Its bound is a float: advice, no proof.
     """
+    if len(scaled.takers()) > HEAVY_MASTERS_MAX:
+        return False
     arrays = Arrays(scaled, targets).with_free_moves()
     whole = heavy_slots(arrays)[:HEAVY_MAX]
-    if not len(whole) or len(arrays.takers) > HEAVY_MASTERS_MAX:
+    if not len(whole):
         return False
     solution = _solve_whole(arrays, Relaxation(arrays), whole)
     return solution.least > OVER_MIN * len(arrays.owner) * slack_cost(arrays)

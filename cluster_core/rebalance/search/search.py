@@ -86,7 +86,7 @@ class Search:
         if self._arrays.zone_names and len(self._arrays.takers) <= PROGRAM_MASTERS_MAX:
             self._relax()
 
-    def run(self, known: Sequence[int] | None = None, *, curve: bool = True, is_short: bool = False) -> Result:
+    def run(self, known: Sequence[int] | None = None, *, is_short: bool = False) -> Result:
         """Return the best placement found; *known* owners are a further start.
 
         A search that *is_short* walks once from the present owners, and returns these if that finds nothing.
@@ -115,8 +115,6 @@ class Search:
             wider = self._within(base * (1 + more), best)
             if wider is not None and count_ranges(wider) < count_ranges(best):
                 best, budget = wider, more
-        if not curve:
-            return Result(best, self.prices, budget)
         least, joined = self._fewer_bytes(best), self._fewer_ranges(best)
         best = min((at for at in (best, least, joined) if self.moved(at) <= base * (1 + budget)), key=self._rank)
         points = [(budget, best), (None, min(joined, best, key=self._rank))]
