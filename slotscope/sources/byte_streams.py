@@ -172,7 +172,7 @@ _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python names from 3.13 on
 
 
 class HeldBytes:
-    """A forward stream whose *data* stay at hand: what was read and not yet released is as in a file that is mapped."""
+    """A forward stream that keeps bytes until they are released, as *data* of a mapped file."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -239,7 +239,7 @@ def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
 
 
 def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[LoggedLine]:
-    """The lines whose node is known; a log that does not name its node has the one that is known at its address."""
+    """Return the lines of known nodes; the address names the node of a log without a name."""
     by_port: dict[int, set[str]] = {}
     for address, node in ids.items():
         by_port.setdefault(int(address.rpartition(":")[2]), set()).add(node)

@@ -94,11 +94,11 @@ class Failed(Enum):
     """What a failure means for the batch."""
 
     REFUSED = "refused"
-    """The follower was asked for what cannot be: it ends."""
+    """The options cannot work: the follower ends."""
     MAY_PASS = "may pass"
-    """A store did not answer, a disk was full: the batch is carried out again."""
+    """A store did not answer, or a disk was full: the batch is repeated."""
     SET_ASIDE = "set aside"
-    """Something is wrong with this cluster: the others go on."""
+    """This cluster failed: the others continue."""
 
 
 class Folded(NamedTuple):
@@ -141,7 +141,7 @@ def _failed(root: str, where: str) -> frozenset[str]:
 
 
 def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list[Folded]:
-    """Fold all *replays*, each in a task, and commit what they staged; a cluster that fails changes no table, and the others go on."""
+    """Fold all *replays*, each in a task, and commit their staged rows; a failed cluster changes no table and stops no other."""
 
     def fold(runs: Sequence[Run]) -> list[tuple[Run, Folded]]:
         blobs = [pickle.dumps(pair) for pair in zip(replays, runs, strict=True)]

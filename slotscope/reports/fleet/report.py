@@ -296,7 +296,7 @@ def load_fleet(root: str, now_ms: int) -> FleetReport:
 
 
 def _newest(runs: list[dict[str, Any]], jobs: tuple[str, ...]) -> dict[str | None, dict[str, Any]]:
-    """The run of one of *jobs* whose data is the newest, by cluster."""
+    """Return by cluster the run of *jobs* with the newest data."""
     mine = [run for run in runs if run["job"] in jobs]
     return {
         run["cluster"]: run

@@ -261,7 +261,7 @@ class SavingsReport:
 
     @property
     def counted(self) -> list[Row]:
-        """Changes whose bytes add up."""
+        """Changes with savings that add up."""
         return [change for change in self.changes if change.counted]
 
     @property

@@ -225,7 +225,7 @@ class Outbox:
     def flush(self, bitmaps: Sequence[bytes]) -> Iterator[tuple[str, int, bytes]]:
         """Hand out all of it: the process as text, the number of the blob, the blob; *bitmaps* holds the content of every bitmap number.
 
-        The outbox is empty at once; a thread may go through what is handed out while it fills again.
+        The outbox is emptied first; a thread may read the returned items while it fills again.
         """
         self._gather_single()
         parts, self._parts, self.size_bytes = self._parts, [], 0

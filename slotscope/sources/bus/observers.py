@@ -219,7 +219,7 @@ def replay_beside(
     machines_max: int = MACHINES_MAX,
     batches_ahead: int = BATCHES_AHEAD,
 ) -> Iterator[pa.RecordBatch]:
-    """Replay what a `capture_task` hands out while it goes on; yield what the machines say (`BELIEFS`), and all else as it is.
+    """Replay the batches of a `capture_task` as they come; yield beliefs (`BELIEFS`) and pass other batches on.
 
     *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
     """

@@ -56,7 +56,7 @@ class AdviceTally:
         self._keys = 0
 
     def add_records(self, batch: KeyBatch, records: Records) -> None:
-        """Measure the keys of *batch*; those whose records are too large count as they are."""
+        """Measure the keys of *batch*; keys with too large records count at their present size."""
         is_large = batch.serialized_bytes > RECORD_BYTES_MAX
         if is_large.any():
             self.add(batch.where(is_large), None, 0)
