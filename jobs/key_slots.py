@@ -47,7 +47,7 @@ def command(request: Request = Request()) -> int | None:
 
 def count_fleet(request: Request) -> int:
     """Take a snapshot of each cluster of a manifest, with a page each, and report the outcome, one line a cluster."""
-    from slotscope.pipelines.keys.snapshot import COLUMNS, Counted, count_clusters, exit_code, requests_of
+    from slotscope.pipelines.keys.snapshot import COLUMNS, COLUMNS_SHOWN, Counted, count_clusters, exit_code, requests_of
     from slotscope.reports.answer import deliver_answer
     from slotscope.reports.delivery import deliver
     from slotscope.reports.fleet.report import load_fleet
@@ -59,7 +59,8 @@ def count_fleet(request: Request) -> int:
         clusters.append(counted)
         if counted.failure is not None:
             sys.stderr.write(f"slotscope: {printable(counted.cluster)}: {stores.hide(counted.failure.line)}\n")
-    answer = Answer(COLUMNS, sorted(counted.row for counted in clusters))
+    rows, shown = sorted(counted.row for counted in clusters), None if request.json else COLUMNS_SHOWN
+    answer = Answer(COLUMNS[:shown], [row[:shown] for row in rows])
     deliver_answer(answer, stream=sys.stdout, as_json=request.json)
     page = deliver(load_fleet(request.root, time.time_ns() // 1_000_000), root=request.root, html=None, stream=None)
     if not request.json:

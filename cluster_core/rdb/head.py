@@ -20,30 +20,6 @@ _OTHERS = (
 )
 
 
-_REPLICATION = re.compile(
-    rb"\xfa\x07repl-id\x28([0-9a-f]{40})\xfa\x0brepl-offset(?:\xc0(.)|\xc1(..)|\xc2(....)|[\x01-\x14](\d+))", re.DOTALL
-)
-"""The two fields as `rdbSaveInfoAuxFields` writes them; small numbers are integers of 1, 2 or 4 bytes, others text."""
-
-
-class Replication(NamedTuple):
-    """The data set of a dump, which a master and its replicas share, and the offset in it."""
-
-    replid: str
-    offset: int
-
-
-def find_replication(first: bytes) -> Replication | None:
-    """Return the replication fields in the *first* bytes of an RDB; None for a writer without replicas."""
-    found = _REPLICATION.search(first)
-    if found is None or not found[1].strip(b"0"):
-        return None
-    small = next((number for number in found.groups()[1:4] if number is not None), None)
-    return Replication(
-        found[1].decode(), int(found[5]) if small is None else int.from_bytes(small, "little", signed=True)
-    )
-
-
 class RdbHead(NamedTuple):
     """Properties of the file from its first bytes.
 

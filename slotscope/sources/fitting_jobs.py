@@ -79,9 +79,9 @@ class FittingJob(NamedTuple):
 def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
     """The commands that read *recognised* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
-    owned, older = _files_of_logs(recognised), _older_dumps(recognised)
+    owned = _files_of_logs(recognised)
     for entry in recognised:
-        if entry.path not in owned and entry.path not in older:
+        if entry.path not in owned:
             by_kind.setdefault(entry.kind, []).append(entry.path)
     topology, passed_over = _newest_topology(by_kind.get(FileKind.TOPOLOGY, []))
     fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
@@ -107,15 +107,7 @@ def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> 
         if kind in ALONE and kind not in used
         for path in paths
     ]
-    twins = [f"{path}: left out: {other} holds the same data, as new or newer" for path, other in older.items()]
-    return jobs, [*left, *twins, *(passed_over if tables[True] else [])]
-
-
-def _older_dumps(recognised: Sequence[Recognised]) -> dict[str, str]:
-    """Return older dumps of a data set, each with its newest one; a master and its replicas share the replication id."""
-    dumps = [(entry.replication, entry.path) for entry in recognised if entry.replication]
-    newest = {replication.replid: path for replication, path in sorted(dumps)}
-    return {path: newest[replid] for (replid, _), path in dumps if path != newest[replid]}
+    return jobs, [*left, *(passed_over if tables[True] else [])]
 
 
 def _files_of_logs(recognised: Iterable[Recognised]) -> set[str]:

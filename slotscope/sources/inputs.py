@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cluster_core.errors import DecodeError
 from cluster_core.topology.node import Topology
@@ -34,6 +34,8 @@ class Inputs:
     key_format: str | None = None
     logs: tuple[AofLog, ...] = ()
     replays: bool = True
+    older: Mapping[str, str] = field(default_factory=dict)
+    """Dumps that are not read, each with the newest dump of the same data."""
 
     @property
     def told(self) -> str:
@@ -57,6 +59,11 @@ class Inputs:
         units += aof_files.plan_units(list(self.logs))
         units += rdb_files.plan_tasks(self.rdb, parallelism=parallelism, split=split)
         return [*units, *key_lists.plan_tasks(self.keys, self.key_format, parallelism)]
+
+    def newest(self) -> Inputs:
+        """Return the inputs without older dumps of a data set."""
+        older = rdb_files.find_older(self.rdb)
+        return replace(self, rdb=[file for file in self.rdb if file.path not in older], older=older)
 
     def only(self, sources: Collection[str]) -> Inputs:
         """The dumps and logs that *sources* name."""

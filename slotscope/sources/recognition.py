@@ -18,7 +18,6 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
 from cluster_core.formats.slot_stats import read_monitor_line
-from cluster_core.rdb.head import Replication, find_replication
 from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream, walk_files
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ SEARCHED_BYTES: Final = 8 << 20
 TOPOLOGY_BYTES_MAX: Final = 64 << 20
 FILES_MAX: Final = 10_000
 LINES_LOOKED_AT: Final = 200
-RDB_FIELDS_BYTES: Final = 4096
-"""Of a dump, searched for its auxiliary fields."""
 KEY_LINES_MIN: Final = 2
 """A shorter text, as of a process id, is no list of keys."""
 KEY_LINES_SHARE: Final = 0.8
@@ -69,12 +66,11 @@ class FileKind(StrEnum):
 
 
 class Recognised(NamedTuple):
-    """A file and its kind; *about* describes an unknown one, *replication* is that of a dump."""
+    """A file and its kind; *about* describes an unknown one."""
 
     path: str
     kind: FileKind
     about: str = ""
-    replication: Replication | None = None
 
 
 class Beginning(NamedTuple):
@@ -290,8 +286,7 @@ def recognise(path: str) -> Recognised:
         return Recognised(path, FileKind.UNKNOWN, error.reason)
     if kind is FileKind.UNKNOWN:
         return Recognised(path, kind, _looks(file))
-    replication = find_replication(file.data[:RDB_FIELDS_BYTES]) if kind is FileKind.RDB else None
-    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))), replication)
+    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))))
 
 
 def _looks(file: Beginning) -> str:

@@ -201,6 +201,27 @@ def test_keys_without_elements_are_named_and_counted_apart(spark, tmp_path):
     assert "error not known" in report.memory.caveat
 
 
+def test_of_a_master_and_its_replicas_the_newest_dump_is_read(spark, tmp_path):
+    """They share the replication id; a server without replicas has none, or zeros."""
+
+    def dump(name: str, replid: str, offset: int, keys: int) -> str:
+        records = [build.key(b"%s:%d" % (name[:1].encode(), number), 0, build.string(b"v")) for number in range(keys)]
+        head = [build.aux("repl-id", replid), build.aux("repl-offset", offset)]
+        (tmp_path / name).write_bytes(build.rdb(*head, build.select(0), *records))
+        return str(tmp_path / name)
+
+    shared, zeros = "0123456789" * 4, "0" * 40
+    older, newer = dump("a-replica", shared, 0, 3), dump("a-master", shared, 3_000_000_000, 4)
+    alone = [dump("b", zeros, 0, 5), dump("c", zeros, 0, 6)]
+
+    read = run(spark, tmp_path / "root", rdb=(older, newer, *alone), snapshot="s")
+
+    assert [row["keys"] for row in read_rows(str(tmp_path / "root"), SNAPSHOTS)] == [4 + 5 + 6]
+    assert sorted(row["source"] for row in read_rows(str(tmp_path / "root"), SOURCES)) == sorted([newer, *alone])
+    (note,) = [warning for warning in read.warnings if warning.code == "older_dumps"]
+    assert f"{older} ({newer})" in note.text
+
+
 def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(spark, recorded_root, tmp_path, capsys):
     """A node's dump cut to half: the keys that it announces tell what share is gone; growth against it is in doubt."""
     half, root = tmp_path / "node-7002.rdb", copytree(recorded_root, tmp_path / "root")

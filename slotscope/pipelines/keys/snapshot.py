@@ -80,7 +80,7 @@ class KeySnapshot:
         topology = load_topology(request.topology)
         inputs = find_inputs(
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
-        )
+        ).newest()
         options = tally_options(request, topology, advice=advice)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options)
@@ -212,6 +212,7 @@ class KeySnapshot:
         caveats = [
             *snapshot_warnings.find_bad(self.bad, self.bad_count),
             *snapshot_warnings.find_partial(self.unread),
+            *snapshot_warnings.find_older(self.inputs.older),
             *snapshot_warnings.find_twins(self.units, self.attributions, self.topology),
             *snapshot_warnings.find_unattributed(self.attributions, self.topology),
             *snapshot_warnings.find_trailing(self.units),
@@ -307,13 +308,14 @@ OF_ONE: Final = ("aof", "keys", "rdb", "topology", "cluster", "html")
 
 
 class Counted(NamedTuple):
-    """The outcome of one cluster: its snapshot and *page*, or the *failure*."""
+    """The outcome of one cluster: its snapshot, warnings of severity error, and *page*, or the *failure*."""
 
     cluster: str
     snapshot: str | None = None
     state: str = "failed"
     keys: int | None = None
     input_bytes: int | None = None
+    errors: int | None = None
     page: str | None = None
     failure: Failure | None = None
 
@@ -324,6 +326,8 @@ class Counted(NamedTuple):
 
 
 COLUMNS: Final = (*Counted._fields[:-1], "reason")
+COLUMNS_SHOWN: Final = COLUMNS.index("page")
+"""Columns of the table in a terminal; a reason was printed when its cluster failed."""
 
 
 def requests_of(request: KeyOptions, parse: Callable[[Sequence[str]], KeyOptions]) -> list[KeyOptions]:
@@ -369,9 +373,9 @@ def _outcome(request: KeyOptions, ended: Future[str]) -> Counted:
     except (ClusterCoreError, InputError, TryAgainError, OSError) as trouble:
         return Counted(cluster, ended.result(), failure=describe(trouble))
     state = "partial" if report.bad_records else "finished"
-    return Counted(
-        cluster, report.snapshot_id, state, report.keys, sum(source.file_bytes for source in report.sources), page
-    )
+    errors = sum(warning.severity is Severity.ERROR for warning in report.warnings)
+    read = sum(source.file_bytes for source in report.sources)
+    return Counted(cluster, report.snapshot_id, state, report.keys, read, errors, page)
 
 
 def _count(spark: SparkSession, request: KeyOptions) -> str:

@@ -6,7 +6,9 @@ A unit is a file, or a range of one between two keys; ranges decode alone, in pa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +32,7 @@ PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""
 
 HEAD_BYTES = 1 << 16
+HEADS_AT_ONCE = 8
 ZEROS_MAX = 16
 """Zero bytes that a dump may end with: a checksum that was not made, and a little that looks like it."""
 
@@ -115,6 +118,28 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
     finally:
         stream.close()
     return skimmer.head, dict(skimmer.aux)
+
+
+def find_older(files: Sequence[InputFile]) -> dict[str, str]:
+    """Return the paths of older dumps, each with the newest dump of its data set, which a master and its replicas share.
+
+    Dumps with one ``repl-id`` are of one data set; their order is that of ``repl-offset``.  Files that are no RDB are left to their reader.
+    """
+
+    def replication_of(file: InputFile) -> tuple[str, int, str] | None:
+        with suppress(DecodeError, ValueError):
+            aux = read_facts(file.path)[1]
+            replid, offset = aux.get("repl-id", ""), int(aux.get("repl-offset", "-1"))
+            return (replid, offset, file.path) if replid.strip("0") else None
+        return None
+
+    rereadable = [file for file in files if file.size and not is_live(file.path)]
+    if len(rereadable) < 2:
+        return {}
+    with ThreadPoolExecutor(HEADS_AT_ONCE) as readers:
+        dumps = sorted(filter(None, readers.map(replication_of, rereadable)))
+    newest = {replid: path for replid, _, path in dumps}
+    return {path: newest[replid] for replid, _, path in dumps if path != newest[replid]}
 
 
 class RangeReader:

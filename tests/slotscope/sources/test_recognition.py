@@ -175,33 +175,6 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
     assert words_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
 
 
-@pytest.mark.parametrize(
-    ("stored", "offset"),
-    [
-        (b"\xc0\x0e", 14),
-        (b"\xc1\x10\x27", 10_000),
-        (b"\xc2\xa0\x86\x01\x00", 100_000),
-        (b"\x0a3000000000", 3_000_000_000),
-    ],
-)
-def test_of_dumps_of_a_master_and_its_replicas_the_newest_is_read(tmp_path, stored, offset):
-    """They share the replication id; the replica's first synchronisation is the older one.  Without replicas the id is zeros."""
-
-    def dump(name: str, replid: bytes, number: bytes) -> Recognised:
-        fields = b"\xfa\x07repl-id\x28" + replid + b"\xfa\x0brepl-offset" + number
-        (tmp_path / name).write_bytes(b"REDIS0011" + fields + b"\xff" + bytes(8))
-        return recognise(str(tmp_path / name))
-
-    shared, zeros = b"0123456789abcdef" * 2 + b"01234567", b"0" * 40
-    older, newer = dump("a", shared, b"\xc0\x00"), dump("b", shared, stored)
-    others = [dump("c", zeros, b"\xc0\x00"), dump("d", zeros, b"\xc0\x00")]
-    jobs, left = fitting_jobs([newer, older, *others], "R", "s")
-
-    assert newer.replication == (shared.decode(), offset)
-    assert [Path(word).name for word in jobs[0].words[1:4]] == ["b", "c", "d"]
-    assert left == [f"{tmp_path}/a: left out: {tmp_path}/b holds the same data, as new or newer"]
-
-
 def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
     for name, written in (("old", 1), ("new", 2)):
         (tmp_path / name).touch()
