@@ -47,7 +47,14 @@ def command(request: Request = Request()) -> int | None:
 
 def count_fleet(request: Request) -> int:
     """Take a snapshot of each cluster of a manifest, with a page each, and report the outcome, one line a cluster."""
-    from slotscope.pipelines.keys.snapshot import COLUMNS, COLUMNS_SHOWN, Counted, count_clusters, exit_code, requests_of
+    from slotscope.pipelines.keys.snapshot import (
+        COLUMNS,
+        COLUMNS_SHOWN,
+        Counted,
+        count_clusters,
+        exit_code,
+        requests_of,
+    )
     from slotscope.reports.answer import deliver_answer
     from slotscope.reports.delivery import deliver
     from slotscope.reports.fleet.report import load_fleet
