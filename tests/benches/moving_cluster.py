@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 import redis
 from redis.cluster import RedisCluster
 
+from cluster_core.rebalance.document import identify, slot_rows, write_document
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, order_moves
 from cluster_core.rebalance.plan import Move
@@ -21,15 +23,27 @@ from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology
 from slotscope.pipelines.rebalance.plan import make_plan
 from slotscope.pipelines.rebalance.rows import write_plan
-from tests.benches.clusters import Cluster, topology_of
-from tests.benches.servers import Server
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.servers import Server, installed
 
 WRITTEN_KEYS = 400
 """Keys that clients overwrite all the while, with values of one length."""
+COLD_TAGS = 1_000
+"""Planning takes time by the slots that have keys."""
+
+
+@contextmanager
+def hot_cluster(
+    binary: str | None, masters: int, keys: int, *, replicas: int = 0, **settings: str
+) -> Iterator[Cluster]:  # fmt: skip
+    """A cluster with *keys* keys and hot tags on the first third of its masters; skips the test without the server."""
+    with running_cluster(installed(binary), masters=masters, replicas=replicas, **settings) as cluster:
+        load_hot_tags(cluster, keys)
+        yield cluster
 
 
 def load_hot_tags(cluster: Cluster, keys: int, *, hot_slots: int = 60, seed: int = 5) -> None:
-    """Fill the cluster: a share of the keys under tags of hot slots, all on the first third of the masters, with four times longer values."""
+    """Fill the cluster: a share of the keys under tags of hot slots, with four times longer values."""
     chance = random.Random(seed)
     hot_masters = max(1, len(cluster.masters) // 3)
     limit = SLOT_COUNT * hot_masters // len(cluster.masters)
@@ -40,8 +54,12 @@ def load_hot_tags(cluster: Cluster, keys: int, *, hot_slots: int = 60, seed: int
         if key_slot(b"%d" % number) < limit:
             tags.append(str(number))
     hot = keys * 18 // 100
-    names = [f"{{{tags[n % len(tags)]}}}:{n}" for n in range(hot)] + [f"user:{n}" for n in range(keys - hot)]
-    rows = [(name, chance.randbytes(chance.randrange(200, 400) * (4 if name[0] == "{" else 1))) for name in names]
+    names = [f"{{{tags[n % len(tags)]}}}:{n}" for n in range(hot)] + [
+        f"{{user{n % COLD_TAGS}}}:{n}" for n in range(keys - hot)
+    ]
+    rows = [
+        (name, chance.randbytes(chance.randrange(200, 400) * (4 if n < hot else 1))) for n, name in enumerate(names)
+    ]
     rows += [(writer_key(n), b"%012d" % 0) for n in range(WRITTEN_KEYS)]
     fill(cluster, rows)
 
@@ -99,38 +117,20 @@ def planned_nodes(topology: Topology) -> list[PlannedNode]:
     return [PlannedNode(node.id, node.address, "", node.config_epoch) for node in masters]
 
 
-def store_balance(
-    root: Path,
-    cluster: Cluster,
-    *,
-    tolerance: float = 0.02,
-) -> StoredPlan:
+def store_balance(root: Path, cluster: Cluster, *, tolerance: float = 0.02) -> StoredPlan:
     """Plan a balance in keys and bytes as the cluster is now, and write it as rebalance does."""
     weights = measure(cluster)
     nodes = planned_nodes(topology_of(cluster.masters[0]))
     loads = {"memory_bytes": weights.bytes, "keys": weights.keys}
     masters = [Master(node.id) for node in nodes]
     problem = Problem(loads, owners_of(cluster.masters[0]), masters, cost="memory_bytes", tolerance=tolerance)
-    made = make_plan(
-        problem,
-        nodes,
-        snapshot_id="live",
-        created_at_ms=time.time_ns() // 10**6,
-    )
+    made = make_plan(problem, nodes, snapshot_id="live", created_at_ms=time.time_ns() // 10**6)
     write_plan(str(root), made, bad_records=0, parts={}, memory_error=0.0)
     return made.stored
 
 
-def store_moves(
-    root: Path,
-    cluster: Cluster,
-    moves: Sequence[tuple[int, int, int]],
-) -> StoredPlan:
+def store_moves(root: Path, cluster: Cluster, moves: Sequence[tuple[int, int, int]]) -> StoredPlan:
     """Write a plan of exactly these moves: slot, number of the source, number of the target."""
-    from dataclasses import replace
-
-    from cluster_core.rebalance.document import identify, slot_rows, write_document
-
     weights = measure(cluster)
     nodes = planned_nodes(topology_of(cluster.masters[0]))
     ids = [master.call("CLUSTER", "MYID").decode() for master in cluster.masters]
@@ -139,13 +139,8 @@ def store_moves(
     for slot, source, target in moves:
         assert owners[slot] == ids[source]
         after[slot] = ids[target]
-    problem = Problem(
-        {"memory_bytes": weights.bytes, "keys": weights.keys},
-        owners,
-        [Master(node.id) for node in nodes],
-        cost="memory_bytes",
-        tolerance=1,
-    )
+    loads, masters = {"memory_bytes": weights.bytes, "keys": weights.keys}, [Master(node.id) for node in nodes]
+    problem = Problem(loads, owners, masters, cost="memory_bytes", tolerance=len(masters))  # nothing to search for
     made = make_plan(problem, nodes, snapshot_id="live", created_at_ms=0)
     rows = tuple(Move(s, ids[a], ids[b], (weights.bytes[s], weights.keys[s])) for s, a, b in sorted(moves))
     plan = replace(

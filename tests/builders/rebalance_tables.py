@@ -13,7 +13,7 @@ from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from tests.builders.stored_rows import store
 
-LOADED = 16
+LOADED = 64
 """Every so manieth slot has keys: planning takes time by the slots that do."""
 FILE_COLUMNS = ("source", "kind", "file_bytes", "unread_bytes", "records", "unread_records", "bad_records")
 

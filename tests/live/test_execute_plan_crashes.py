@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.runtime.failure import OK
-from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.clusters import Cluster
 from tests.benches.live_runs import commits, slotscope, start, wait_for_commits
-from tests.benches.moving_cluster import (
-    Writers,
-    assert_in_place,
-    count_keys,
-    load_hot_tags,
-    slowly,
-    store_balance,
-)
-from tests.benches.servers import installed, redis_binary, valkey_binary
+from tests.benches.moving_cluster import Writers, assert_in_place, count_keys, hot_cluster, slowly, store_balance
+from tests.benches.servers import redis_binary, valkey_binary
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 WAYS = [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")]
 SEEDS = 20
 
 
-@contextmanager
-def hot_cluster(server: str, masters: int, keys: int, **settings: str) -> Iterator[Cluster]:
-    """A cluster with hot tags on its first master."""
-    with running_cluster(installed(SERVERS[server]()), masters=masters, **settings) as cluster:
-        load_hot_tags(cluster, keys)
-        yield cluster
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("server", "path"), WAYS)
 def test_an_executor_that_is_killed_anywhere_resumes_or_rolls_back(server, path, tmp_path):
     """SIGKILL at a random step, forwards and backwards, twenty times; clients write all the while and lose nothing."""
-    with hot_cluster(server, 4, 20_000) as cluster:
+    with hot_cluster(SERVERS[server](), 4, 20_000) as cluster:
         stored, keys = store_balance(tmp_path, cluster), count_keys(cluster)
         in_place, killed = False, 0
         with Writers(cluster.masters[0]) as writers:
@@ -83,7 +66,7 @@ def kill_executor(root: Path, cluster: Cluster, chance: random.Random, steps: in
 @pytest.mark.parametrize("end", ["target", "source"])
 def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tmp_path):
     """SIGKILL, started again a second later with what it had on the disk: the run ends as planned, without open slots or lost keys."""
-    with hot_cluster(server, 3, 8_000, appendonly="yes", appendfsync="always") as cluster:
+    with hot_cluster(SERVERS[server](), 3, 8_000, appendonly="yes", appendfsync="always") as cluster:
         stored, keys = store_balance(tmp_path, cluster), count_keys(cluster)
         nodes = {node.call("CLUSTER", "MYID").decode(): node for node in cluster.masters}
         job = stored.batches[0].jobs[0]

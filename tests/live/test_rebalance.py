@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,57 +17,18 @@ from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
     count_keys,
-    load_hot_tags,
     measure,
     owners_of,
     store_moves,
 )
 from tests.benches.program import without_progress
-from tests.benches.servers import installed, redis_62_binary, redis_binary, valkey_binary
+from tests.benches.servers import installed, redis_binary, valkey_binary
 from tests.benches.skewed_load import load_hot_tag
-
-KEYS = 6_000
-"""So few that each is measured."""
-
-
-def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
-    return [
-        "rebalance",
-        f"127.0.0.1:{cluster.nodes[-1].port}",
-        "--root",
-        str(root),
-        "--rate",
-        "20000",
-        *map(str, more),
-    ]
 
 
 def rebalance(root: Path, cluster: Cluster, *more: object) -> int:
-    return program.run(words_of(root, cluster, *more))
-
-
-@pytest.fixture(scope="module")
-def valkey() -> Iterator[Cluster]:
-    """Four masters with hot tags on the first, and a replica."""
-    with running_cluster(installed(valkey_binary()), masters=4, replicas=1) as cluster:
-        load_hot_tags(cluster, KEYS)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def redis7() -> Iterator[Cluster]:
-    """Three masters of Redis 7 with hot tags on the first."""
-    with running_cluster(installed(redis_binary()), masters=3) as cluster:
-        load_hot_tags(cluster, KEYS)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def redis62() -> Iterator[Cluster]:
-    """Three masters of Redis 6.2 with hot tags on the first, and a replica."""
-    with running_cluster(installed(redis_62_binary()), masters=3, replicas=1) as cluster:
-        load_hot_tags(cluster, KEYS)
-        yield cluster
+    address = f"127.0.0.1:{cluster.nodes[-1].port}"
+    return program.run(["rebalance", address, "--root", str(root), "--rate", "20000", *map(str, more)])
 
 
 @pytest.mark.slow
@@ -211,11 +171,8 @@ def test_whether_a_live_cluster_needs_a_plan_is_asked_without_a_dry_run(redis7, 
 
 def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
     """Slots with keys of the first master, half to each of two others."""
-    me, owners, keys = (
-        cluster.masters[0].call("CLUSTER", "MYID").decode(),
-        owners_of(cluster.masters[0]),
-        measure(cluster).keys,
-    )
+    me, keys = cluster.masters[0].call("CLUSTER", "MYID").decode(), measure(cluster).keys
+    owners = owners_of(cluster.masters[0])
     held = [slot for slot, owner in enumerate(owners) if owner == me and keys[slot]]
     return [(slot, 0, 1 + n % 2) for n, slot in enumerate(held[:count])]
 
@@ -223,19 +180,9 @@ def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
 def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp_path, capsys, monkeypatch):
     """SLOT-STATS: keys are counted one by one.  MEMORY USAGE: one line with what to do.  MIGRATESLOTS: paused, nothing moved, how to go on."""
     before = owners_of(valkey.masters[0])
+    denied = ("-cluster|slot-stats", "-memory", "-cluster|migrateslots")
     for node in valkey.nodes:
-        node.call(
-            "ACL",
-            "SETUSER",
-            "few",
-            "on",
-            ">few",
-            "~*",
-            "+@all",
-            "-cluster|slot-stats",
-            "-memory",
-            "-cluster|migrateslots",
-        )
+        node.call("ACL", "SETUSER", "few", "on", ">few", "~*", "+@all", *denied)
     monkeypatch.setenv("SLOTSCOPE_PASSWORD", "few")
     stored = store_moves(tmp_path / "stored", valkey, hot_moves(valkey, 4))
 

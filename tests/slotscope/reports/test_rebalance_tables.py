@@ -30,7 +30,7 @@ DAY_MS = 86_400_000
 
 def made_plan(seed: int = 3, made_ms: int = MADE_MS, **more: Any) -> MadePlan:
     """A plan for four masters with skewed loads; one slot holds a third of all operations."""
-    request = random_problem(seed, 4, 400, skew=0.8, **more)
+    request = random_problem(seed, 4, 120, skew=0.8, **more)
     ops = list(request.loads["ops"])
     ops[17] = sum(ops) // 2
     request = replace(request, loads={**request.loads, "ops": ops})
