@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from jobs import main as program
 from slotscope.runtime import cli
 from tests.benches.clusters import Cluster
+from tests.benches.program import Program
 
-REPOSITORY = Path(__file__).parents[2]
 BEGIN_S_MAX = 90.0
 """Time for a process to write its first rows; a busy machine takes far more than an idle one."""
 
@@ -26,12 +24,9 @@ def slotscope(root: Path, cluster: Cluster, *more: object) -> int:
     return cli.run(program.program(), words_of(root, cluster, more))
 
 
-def start(root: Path, cluster: Cluster, *more: object) -> subprocess.Popen[str]:
+def start(root: Path, cluster: Cluster, *more: object) -> Program:
     """Begin to carry the plan out in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "jobs.main", *words_of(root, cluster, ("--apply", *more))],
-        cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    return Program(*words_of(root, cluster, ("--apply", *more)))
 
 
 def commits(root: Path) -> int:
@@ -39,7 +34,7 @@ def commits(root: Path) -> int:
     return len(list((root / "silver" / "plan_steps" / "_delta_log").glob("*.json")))
 
 
-def wait_for_commits(root: Path, process: subprocess.Popen[str], count: int) -> None:
+def wait_for_commits(root: Path, process: Program, count: int) -> None:
     """Wait until the journal was written *count* times, or the process has ended."""
     end = time.monotonic() + BEGIN_S_MAX
     while commits(root) < count and process.poll() is None and time.monotonic() < end:

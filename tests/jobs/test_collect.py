@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,8 +16,8 @@ import pytest
 from cluster_core.formats.slot_stats import read_slot_stats_line
 from slotscope.sources.node_polls import Poll, PollFile
 from tests.benches.clusters import Cluster, commands_of, running_cluster
-from tests.benches.program import slotscope, without_progress
-from tests.benches.servers import installed, running, valkey_binary
+from tests.benches.program import Program, slotscope, without_progress
+from tests.benches.servers import installed, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 
@@ -102,21 +100,15 @@ def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
     """Ctrl-C is the usual end: exit code 0, every line complete."""
-    words = ["collect", f"127.0.0.1:{cluster.nodes[0].port}", "--landing", str(tmp_path), "--interval", "0.1"]
-    process = subprocess.Popen([sys.executable, "-m", "jobs.main", *words], stderr=subprocess.PIPE, cwd=Path.cwd())
-    try:
-        end = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < end:
-            if any(path.stat().st_size for path in tmp_path.glob("*/*/polls/.*.partial")):
-                break
-            time.sleep(0.05)
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=20)
-    finally:
-        process.kill()
+    address = f"127.0.0.1:{cluster.nodes[0].port}"
+    with Program("collect", address, "--landing", tmp_path, "--interval", "0.1") as collector:
+        wait_for(
+            lambda: any(path.stat().st_size for path in tmp_path.glob("*/*/polls/.*.partial")), "the first answers", 60
+        )
+        errors = collector.end(number)
 
-    assert process.returncode == 0
-    assert b"read them with: slotscope history --polls" in errors
+    assert collector.returncode == 0
+    assert "read them with: slotscope history --polls" in errors
     assert len(polls_in(tmp_path)) >= 3
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +24,12 @@ from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.servers.plan_journal import LOCK, PlanJournal, locked
 from tests.benches.fake_servers import free_ports, serving
 from tests.benches.object_store import object_store
+from tests.benches.program import Program
 from tests.benches.servers import wait_for
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds
 from tests.builders.stored_rows import replace_rows
 
-PROJECT = Path(__file__).parents[2]
 IDS = [letter * 40 for letter in "abc"]
 
 
@@ -96,18 +94,12 @@ def test_of_two_commands_that_execute_a_plan_of_an_object_store_one_is_refused(m
             monkeypatch.setenv(name, value)
         stored = store(root, cluster)
         words = ["--root", root, "--cluster", f"127.0.0.1:{servers[IDS[0]].server_address[1]}", "--apply"]
-        commands = [
-            subprocess.Popen(
-                [sys.executable, "-m", "jobs.main", "execute-plan", *words], cwd=PROJECT, text=True, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-            for _ in range(2)
-        ]  # fmt: skip
+        commands = [Program("execute-plan", *words) for _ in range(2)]
         wait_for(lambda: any(command.poll() is not None for command in commands), "the end of one command")
         refused, holder = sorted(commands, key=lambda command: command.poll() is None)
         owners = cluster.owners()
         cluster.fail_jobs = 0
-        lines, _ = refused.communicate()[1], holder.communicate()
+        lines, _ = refused.messages(), holder.messages()
 
     assert (refused.returncode, owners) == (BAD_INPUT, list(stored.problem.owners))
     assert lines.startswith(f"slotscope: {root}")
@@ -146,13 +138,7 @@ def fewer_moves(root: Path, plan_id: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "change",
-    [
-        more_slots,
-        fewer_moves,
-    ],
-)
+@pytest.mark.parametrize("change", [more_slots, fewer_moves])
 def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsys, change):
     """Dry run, apply and rollback are refused before anybody is asked, and an audit does not measure by it."""
     cluster = redis84()

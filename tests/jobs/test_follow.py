@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -26,7 +23,7 @@ from schemas.table import Table
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from tests.benches.program import slotscope
+from tests.benches.program import Program, slotscope
 from tests.builders.landings import CLUSTER, Landed, landing_files
 
 LATENESS = timedelta(seconds=12)
@@ -88,6 +85,13 @@ def follow_when_alone(spark: Any, root: Path, landing: Path) -> None:
     follow(spark, root, landing)
 
 
+def replay(spark: Any, root: Path, landing: Path, **options: Any) -> Replayed:
+    """A replay of all captures of *landing* at once."""
+    captures = (f"{landing}/*/*/bus/*",)
+    history_job.run(spark, Replay(root=str(root), snapshot=CLUSTER, pcap=captures, node_timeout_ms=1000, **options))
+    return Replayed(root, landing)
+
+
 def put(files: Iterable[Landed]) -> None:
     for file in files:
         file.put()
@@ -98,15 +102,7 @@ def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     """The replay of all files at once."""
     root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
     put(landing_files(landing, logs=True))
-    request = Replay(
-        root=str(root),
-        snapshot=CLUSTER,
-        pcap=(f"{landing}/*/*/bus/*",),
-        log=(f"{landing}/*/*/logs/*",),
-        node_timeout_ms=1000,
-    )
-    history_job.run(spark, request)
-    return Replayed(root, landing)
+    return replay(spark, root, landing, log=(f"{landing}/*/*/logs/*",))
 
 
 def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark, replayed, tmp_path) -> None:
@@ -232,30 +228,6 @@ def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(sp
     assert texts[1].endswith("is lost: its files are gone")
 
 
-class Process:
-    """A follower as a process."""
-
-    def __init__(self, root: Path, landing: Path, *words: str) -> None:
-        given = ["--root", str(root), "--landing", str(landing), "--lateness", "12s", "--node-timeout-ms", "1000"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.main", "follow", *given, "--every", "1s", "--master", "local[2]", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def kill(self) -> None:
-        """As a crash does."""
-        self._process.kill()
-        self._process.communicate(timeout=60)
-
-    def end(self) -> str:
-        """As a service manager does; what it said."""
-        self._process.send_signal(signal.SIGTERM)
-        errors, _ = self._process.communicate(timeout=120)
-        return errors
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothing_twice(
@@ -265,13 +237,13 @@ def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothin
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, logs=True)
     at = sorted(chance.sample(range(1, len(files)), 2))
+    words = ["--root", root, "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000", "--every", "1s"]
     put(files[: at[0]])
     for start, stop in pairwise([*at, len(files)]):
-        follower = Process(root, landing)
-        time.sleep(chance.uniform(3, 15))
-        put(files[start:stop])
-        time.sleep(chance.uniform(0, 10))
-        follower.kill()
+        with Program("follow", *words, "--master", "local[2]"):
+            time.sleep(chance.uniform(3, 15))
+            put(files[start:stop])
+            time.sleep(chance.uniform(0, 10))
 
     follow_when_alone(spark, root, landing)
 

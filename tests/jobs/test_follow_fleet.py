@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.follow import Request
 from schemas import history
 from schemas.caveats import Code
 from schemas.runs import RUNS
-from slotscope.pipelines.bus.following import Followed, Follower, standing
+from slotscope.pipelines.bus.following import Follower, standing
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.pipelines.bus.states import Batch
@@ -24,7 +22,7 @@ from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
 from tests.builders.landings import CLUSTER, Landed, landing_files
 from tests.conftest import DATA
-from tests.jobs.test_follow import LATENESS
+from tests.jobs.test_follow import follow
 
 pytestmark = pytest.mark.long
 CLUSTERS = ("eu", "us", "asia")
@@ -45,15 +43,6 @@ def put(files: Iterable[Landed]) -> None:
         for cluster in CLUSTERS:
             place = Path(str(file.path).replace(f"/{CLUSTER}/", f"/{cluster}/"))
             Landed(place, file.ended_ns, file.raw).put()
-
-
-def follow(spark: Any, root: Path, landing: Path, *clusters: str) -> list[Followed]:
-    batches: list[Followed] = []
-    request = Request(
-        root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000, clusters=clusters
-    )
-    Follower(spark, request, batches.append).run(threading.Event())
-    return batches
 
 
 def versions(root: Path) -> dict[str, int]:
@@ -93,8 +82,8 @@ def test_followers_of_disjoint_sets_share_a_root_and_a_second_one_of_a_cluster_i
     files = landing_files(landing, packets_max=PACKETS)
     put(files[:6])
 
-    first = follow(spark, root, landing, "e*")
-    others = follow(spark, root, landing, "us", "as*")
+    first = follow(spark, root, landing, clusters=("e*",))
+    others = follow(spark, root, landing, clusters=("us", "as*"))
 
     assert [[batch.cluster for batch in batches] for batches in (first, others)] == [["eu"], ["asia", "us"]]
     assert len(set(messages(root).values())) == 1
@@ -102,8 +91,8 @@ def test_followers_of_disjoint_sets_share_a_root_and_a_second_one_of_a_cluster_i
         assert standing(str(root), CLUSTERS, Batch(stream, 0)).done == frozenset()
     put(files[6:])
     with pytest.raises(InputError, match=r"eu is followed by a follower with other --clusters .*use disjoint"):
-        follow(spark, root, landing, "eu")
-    assert [batch.cluster for batch in follow(spark, root, landing, "e*")] == ["eu"]
+        follow(spark, root, landing, clusters=("eu",))
+    assert [batch.cluster for batch in follow(spark, root, landing, clusters=("e*",))] == ["eu"]
 
 
 def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_path) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 from cluster_core.formats.landing import RecordedFile
-from jobs.follow import Request
 from schemas.history import NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus.findings import BEFORE_NS, RECENT_NS
-from slotscope.pipelines.bus.following import Follower, stored_rows
+from slotscope.pipelines.bus.following import stored_rows
 from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.storage.runs import Run
 from tests.conftest import DATA
+from tests.jobs.test_follow import follow
 
 MINUTE = 60_000_000_000
 ROUND_NS = 40 * MINUTE
@@ -43,11 +42,6 @@ def put_round(landing: Path, number: int) -> None:
     path.write_bytes(gzip.compress("".join(json.dumps(poll) + "\n" for poll in polls).encode()))
 
 
-def follow(spark: Any, root: Path, landing: Path) -> None:
-    request = Request(root=str(root), landing=str(landing), once=True, node_timeout_ms=2000)
-    Follower(spark, request, lambda batch: None).run(threading.Event())
-
-
 def rows_of(root: Path) -> list[list[dict[str, Any]]]:
     tables = (INCIDENTS, INCIDENT_STEPS, FINDINGS)
     rows = [read_rows(str(root), table, snapshot_id="shop", order_by=", ".join(table.key)) for table in tables]
@@ -58,8 +52,8 @@ def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_
     landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
     for number in range(3):
         put_round(landing, number)
-        follow(spark, root, landing)
-    follow(spark, whole, landing)
+        follow(spark, root, landing, node_timeout_ms=2000)
+    follow(spark, whole, landing, node_timeout_ms=2000)
 
     polls = read_rows(str(root), NODE_POLLS, columns=("ts_ns",), snapshot_id="shop")
     read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]

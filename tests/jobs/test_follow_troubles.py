@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,20 +13,19 @@ from typing import Any
 import pytest
 
 from cluster_core.formats.landing import RecordedFile
-from jobs import history as history_job
 from jobs.follow import Request
-from jobs.history import Request as Replay
 from schemas.caveats import Code
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
+from tests.benches.program import Program
 from tests.benches.servers import wait_for
 from tests.benches.small_disk import filled, mounted
 from tests.benches.unreliable_store import failing_store
 from tests.builders.edited_captures import as_pcap
 from tests.builders.landings import CLUSTER, SECOND, landing_files
-from tests.jobs.test_follow import LATENESS, Replayed, differences, put
+from tests.jobs.test_follow import LATENESS, Replayed, differences, follow, put, replay
 
 WAIT_S = 300.0
 PACKETS = 2_000
@@ -40,9 +36,7 @@ def replayed(spark, tmp_path_factory) -> Replayed:
     """The replay of all files at once."""
     root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
     put(landing_files(landing, packets_max=PACKETS))
-    request = Replay(root=str(root), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",), node_timeout_ms=1000)
-    history_job.run(spark, request)
-    return Replayed(root, landing)
+    return replay(spark, root, landing)
 
 
 @pytest.mark.long
@@ -95,17 +89,14 @@ def small_disk(tmp_path) -> Iterator[Path]:
 @pytest.mark.long
 def test_a_full_disk_below_the_checkpoint_is_one_line_and_costs_no_row(spark, replayed, tmp_path, small_disk) -> None:
     landing, files = tmp_path / "landing", landing_files(tmp_path / "landing", packets_max=PACKETS)
-    request = Request(
-        root=str(small_disk.parent), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000
-    )
-    filler = small_disk / "filler"
+    root, filler = small_disk.parent, small_disk / "filler"
     for part in (files[:6], files[6:]):
         put(part)
         with filled(filler, 0), pytest.raises(TryAgainError, match="No space left on device"):
-            Follower(spark, request, lambda batch: None).run(threading.Event())
-        Follower(spark, request, lambda batch: None).run(threading.Event())
+            follow(spark, root, landing)
+        follow(spark, root, landing)
 
-    assert differences(small_disk.parent, landing, replayed) == {}
+    assert differences(root, landing, replayed) == {}
 
 
 @pytest.mark.slow
@@ -117,10 +108,8 @@ def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
     for number in range(count):
         from_ns = begun_ns + number * SECOND
         (folder / RecordedFile("", from_ns, from_ns + SECOND, "pcap").name).write_bytes(raw)
-    request = Request(root=str(tmp_path / "root"), landing=str(tmp_path / "landing"), once=True)
-    batches: list[Followed] = []
 
-    Follower(spark, request, batches.append).run(threading.Event())
+    batches = follow(spark, tmp_path / "root", tmp_path / "landing")
 
     assert [batch.files for batch in batches] == [count]
     assert batches[0].outcome.bad_records == 0
@@ -135,6 +124,7 @@ def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, repl
     landing, files = "s3://lake/landing", landing_files(tmp_path, packets_max=PACKETS)
     put(files)
     words = ["--root", "s3://lake/root", "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000"]
+    words += ["--master", "local[2]"]
     with object_store("lake") as store:
         for name, value in store.environment().items():
             monkeypatch.setenv(name, value)
@@ -142,11 +132,9 @@ def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, repl
             for half in (files[::2], files[1::2]):
                 for file in half:
                     store.put(f"lake/landing/{file.path.relative_to(tmp_path)}", file.path)
-                done = subprocess.run(
-                    [sys.executable, "-m", "jobs.main", "follow", "--once", "--master", "local[2]", *words],
-                    env={**os.environ, **failing.environment()}, capture_output=True, text=True, timeout=600,
-                )  # fmt: skip
-                assert done.returncode == 0, done.stderr
+                with Program("follow", "--once", *words, environment=failing.environment()) as follower:
+                    errors = follower.messages(600)
+                assert follower.returncode == 0, errors
 
             assert failing.troubles() > 50
         assert differences("s3://lake/root", landing, replayed) == {}

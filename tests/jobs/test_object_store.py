@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,21 +24,22 @@ from slotscope.sources.aof.files import find_logs
 from slotscope.sources.files import exists, expand, open_stream, read_pieces
 from slotscope.sources.folder_kinds import DUMPS
 from tests.benches.object_store import SECRET, ObjectStore, object_store
+from tests.benches.program import Program
 from tests.benches.unreliable_store import failing_store, losing_store
+from tests.conftest import DATA
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store spark")]
-PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def server(data):
+def server():
     with object_store("dumps", "lake") as store:
-        for dump in sorted((data / "valkey-9.1" / "before").glob("*.rdb")):
+        for dump in sorted((DATA / "valkey-9.1" / "before").glob("*.rdb")):
             store.put(f"dumps/nightly/c1/{dump.name}", dump)
-        store.put("dumps/nightly/c1/nodes.txt", data / "valkey-9.1" / "topology" / "nodes.txt")
+        store.put("dumps/nightly/c1/nodes.txt", DATA / "valkey-9.1" / "topology" / "nodes.txt")
         store.put("dumps/nightly/c1/README", Path(__file__))
         for name in ("bus.pcap.gz", "polls.jsonl.gz"):
-            store.put(f"dumps/bus/{name}", data / "bus-redis-7.0" / name)
+            store.put(f"dumps/bus/{name}", DATA / "bus-redis-7.0" / name)
         yield store
 
 
@@ -173,15 +171,13 @@ def test_writers_of_one_table_at_a_time_lose_nothing(store):
 
 @pytest.mark.slow
 def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: ObjectStore):
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SLOTSCOPE_ROOT": "s3://lake/large"}
     for words in (
         ["key-slots", "--rdb", "s3://dumps/nightly/c1", "--keep-keys", "--snapshot", "keys"],
         ["history", "--pcap", "s3://dumps/bus", "--polls", "s3://dumps/bus/polls*", "--snapshot", "bus"],
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "jobs.main", *words], env=environment, capture_output=True, text=True, timeout=600
-        )
-        assert done.returncode == 0, done.stderr
+        with Program(*words, environment={"SLOTSCOPE_ROOT": "s3://lake/large"}) as job:
+            errors = job.messages(600)
+        assert job.returncode == 0, errors
 
     assert len(read_rows("s3://lake/large", KEYS, columns=("slot",), snapshot_id="keys")) == 6002
     assert len(read_rows("s3://lake/large", NODE_VIEWS, columns=("observer",), snapshot_id="bus")) > 0
@@ -217,10 +213,6 @@ def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(
                 run.append(NODE_LOAD, [{"node_id": node, "slots": 1, "keys": 1} for node in "mn"])
 
         assert store.troubles() == 1
-        assert sorted(row["snapshot_id"] + row["node_id"] for row in read_rows(root, NODE_LOAD)) == [
-            "am",
-            "an",
-            "bm",
-            "bn",
-        ]
+        rows = sorted(row["snapshot_id"] + row["node_id"] for row in read_rows(root, NODE_LOAD))
+        assert rows == ["am", "an", "bm", "bn"]
         assert sorted(run["state"] for run in read_rows(root, RUNS)) == ["complete", "complete"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.program import without_progress
+from tests.benches.program import Program, without_progress
 from tests.benches.servers import free_port, installed, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
@@ -45,17 +43,12 @@ class Recording:
     def __init__(self, landing: Path, *words: str) -> None:
         self.folder = landing / "cache" / "one"
         self.words = [
-            "record", str(landing), "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s", "--interval", "0.2", *words
+            "record", landing, "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s", "--interval", "0.2", *words
         ]  # fmt: skip
-        self.process = self._start()
+        self.start()
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "jobs.main", *self.words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def start_again(self) -> None:
-        self.process = self._start()
+    def start(self) -> None:
+        self.process = Program(*self.words)
 
     def files(self, kind: Kind) -> list[Path]:
         return sorted(path for path in (self.folder / kind).glob("*") if not path.name.startswith("."))
@@ -64,17 +57,6 @@ class Recording:
         path = self.folder / "gaps.jsonl"
         lines = path.read_bytes().splitlines() if path.exists() else []
         return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))
-
-    def kill(self) -> None:
-        """As a crash does."""
-        self.process.kill()
-        self.process.communicate(timeout=20)
-
-    def end(self, number: int = signal.SIGTERM) -> str:
-        """As a service manager does; what it said."""
-        self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=30)
-        return errors
 
 
 def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
@@ -114,12 +96,12 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
         wait_for(truth.exists, "the witness to listen")
         recording = Recording(tmp_path / "landing", "--node", f"127.0.0.1:{cluster.nodes[0].port}")
         wait_for(lambda: len(recording.files(Kind.BUS)) >= 2, "two files", 60)
-        recording.kill()
+        recording.process.crash()
         time.sleep(1)
-        recording.start_again()
+        recording.start()
         before = len(recording.files(Kind.BUS))
         wait_for(lambda: len(recording.files(Kind.BUS)) >= before + 3, "files after the restart", 60)
-        errors = recording.end()
+        errors = recording.process.end()
     finally:
         witness.terminate()
         witness.wait()

@@ -75,8 +75,7 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     process = start(tmp_path, redis7, *slowly(stored, 10))
     wait_for_commits(tmp_path, process, 2)
     time.sleep(0.3)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=90)
+    errors = process.end(number)
 
     assert process.returncode == PAUSED, errors
     assert "pausing after the current step" in errors

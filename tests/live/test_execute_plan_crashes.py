@@ -56,8 +56,7 @@ def kill_executor(root: Path, cluster: Cluster, chance: random.Random, steps: in
     process = start(root, cluster, *more)
     wait_for_commits(root, process, until)
     time.sleep(chance.random() * 0.05)
-    process.kill()
-    process.communicate()
+    process.crash()
     return process.returncode != OK
 
 
@@ -79,7 +78,7 @@ def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tm
             was_at_work = process.poll() is None
             time.sleep(1)
             victim.start_again()
-            _, errors = process.communicate(timeout=120)
+            errors = process.messages()
 
         assert was_at_work
         assert process.returncode == OK, errors

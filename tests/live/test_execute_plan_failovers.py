@@ -102,7 +102,7 @@ def interrupt(bench: Bench, moment: str, victim: Server, *more: object) -> tuple
         wait_for(lambda: MOMENTS[moment](bench) or process.poll() is not None, moment, BEGIN_S_MAX)
         assert process.poll() is None
         victim.kill()
-        _, errors = process.communicate(timeout=60)
+        errors = process.messages(60)
     finally:
         process.kill()
     return process.returncode, errors
@@ -215,7 +215,7 @@ def test_a_manual_failover_in_the_middle_pauses_and_the_next_run_goes_on(server,
         process = start(there.root, there.cluster, *there.asked, "--path", "setslot", "--bytes-per-s-max", 2_000_000)
         wait_for(lambda: is_between_groups(there) or process.poll() is not None, "some slots to move")
         promote(there, new)
-        errors = process.communicate(timeout=60)[1]
+        errors = process.messages(60)
 
         assert process.returncode == PAUSED, errors
         assert "was promoted in place of" in errors.splitlines()[-1]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.program import Program
 from tests.benches.servers import installed, valkey_binary, wait_for
 
 pytestmark = [pytest.mark.servers, pytest.mark.processes, pytest.mark.long]
@@ -26,19 +24,6 @@ STORY_S = 60
 """From the death of a master, which its recorder still has to finish a file of, to the story."""
 START_S = 120
 NEAR_NS = 2_000_000_000
-
-
-@contextmanager
-def program(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A command as a process, killed at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jobs.main", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(timeout=60)
 
 
 def failovers(root: Path) -> list[dict[str, Any]]:
@@ -67,42 +52,35 @@ def election_won_ns(cluster: Cluster) -> list[int]:
     return sorted(result)
 
 
-def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follower_were_killed(tmp_path) -> None:
+@pytest.mark.parametrize("with_follower", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_death_of_a_master_is_told_within_a_minute_though_the_recorder_was_killed(tmp_path, with_follower) -> None:
+    """Or the follower *with* it, which costs a second JVM."""
     needs_capture()
     landing, root = tmp_path / "landing", tmp_path / "root"
     landing.mkdir()
     follow = [
-        "follow",
-        "--root",
-        str(root),
-        "--landing",
-        str(landing),
-        "--every",
-        "2s",
-        "--lateness",
-        "10s",
-        "--master",
-        "local[2]",
-    ]
+        "follow", "--root", root, "--landing", landing, "--every", "2s", "--lateness", "10s", "--master", "local[2]"
+    ]  # fmt: skip
     with running_cluster(
         installed(valkey_binary()), masters=3, replicas=3, logfile="node.log", cluster_node_timeout=2000
     ) as cluster:
         record = [
-            "record", str(landing), "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s",
+            "record", landing, "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s",
             "--node", f"127.0.0.1:{cluster.masters[0].port}",
         ]  # fmt: skip
-        with program(*record) as recorder, program(*follow) as follower:
+        with Program(*record) as recorder, Program(*follow) as follower:
             wait_for(lambda: told_until_ns(root), "the first batch", START_S)
-            recorder.kill()
-            follower.kill()
-        with program(*record), program(*follow):
-            again_ns = time.time_ns()
-            wait_for(lambda: told_until_ns(root) > again_ns, "the follower to catch up", START_S)
-            cluster.masters[2].kill()
-            killed = time.monotonic()
-            wait_for(lambda: failovers(root), "the story of the failover", STORY_S)
-            waited_s = time.monotonic() - killed
-            (won_ns,) = election_won_ns(cluster)
+            recorder.crash()
+            if with_follower:
+                follower.crash()
+            with Program(*record), Program(*follow) if with_follower else nullcontext():
+                again_ns = time.time_ns()
+                wait_for(lambda: told_until_ns(root) > again_ns, "the follower to catch up", START_S)
+                cluster.masters[2].kill()
+                killed = time.monotonic()
+                wait_for(lambda: failovers(root), "the story of the failover", STORY_S)
+                waited_s = time.monotonic() - killed
+                (won_ns,) = election_won_ns(cluster)
 
     (actual,) = failovers(root)
     assert waited_s <= STORY_S

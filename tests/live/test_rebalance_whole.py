@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import time
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +14,9 @@ from jobs import main as program
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
-from tests.benches.live_runs import REPOSITORY, commits
+from tests.benches.live_runs import commits, wait_for_commits
 from tests.benches.moving_cluster import Writers, measure, owners_of, slowly
+from tests.benches.program import Program
 from tests.benches.servers import Server, installed, redis_binary, running, valkey_binary, wait_for
 from tests.benches.skewed_load import load_skewed
 
@@ -69,12 +67,11 @@ def stop_in_the_middle(root: Path, cluster: Cluster, how: signal.Signals) -> int
     """Begin the plan of the dry run or resume it, slowly, send a signal after some rows of the journal, and return the exit code."""
     stored, written = read_unchanged_plan(str(root), "latest"), commits(root)
     words = words_of(root, cluster, "--apply", "--plan", stored.plan_id, *slowly(stored, 20))
-    process = subprocess.Popen([sys.executable, "-m", "jobs.main", *words], cwd=REPOSITORY)
-    while commits(root) < written + 4 and process.poll() is None:
-        time.sleep(0.001)
+    process = Program(*words)
+    wait_for_commits(root, process, written + 4)
     assert process.poll() is None
-    process.send_signal(how)
-    return process.wait()
+    process.end(how)
+    return process.returncode
 
 
 def join(cluster: Cluster, newcomers: list[Server]) -> Cluster:
