@@ -22,7 +22,7 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class ByteStream(Protocol):
-    """What the readers need of an open file."""
+    """Interface of an open file for the readers."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill *buffer* from the current position; 0 at the end."""
@@ -96,7 +96,7 @@ class PlainStream:
             raise DecodeError(stores.reason(error), offset=self._raw.tell(), source=self._path) from error
 
     def skip(self, count: int) -> int:
-        """Seek forward, not beyond the end: what a file says that follows need not be there."""
+        """Seek forward, not beyond the end: a length in a damaged file may exceed it."""
         at = self._raw.tell()
         passed: int = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
         self._raw.seek(at + passed)
@@ -146,7 +146,7 @@ class InflatedStream:
 
 
 def _inflating(raw: Any, compression: str) -> tuple[Any, tuple[type[Exception], ...]]:
-    """*raw* as plain bytes, and what is raised where it is damaged; ISA-L inflates gzip in less than half of the time that zlib takes."""
+    """Return *raw* decompressed, and the errors that damage raises; ISA-L inflates gzip in less than half the time of zlib."""
     if compression == "gzip" and find_spec("isal") is not None:  # which has no wheels for some machines
         igzip: Any = import_module("isal.igzip")
         return igzip.IGzipFile(fileobj=raw, mode="rb"), (OSError, EOFError, igzip.igzip_lib.IsalError)
@@ -186,7 +186,7 @@ class HeldBytes:
         self._begin = self._end = 0
 
     def following(self, stream: ByteStream) -> HeldBytes:
-        """Hold what is read of *stream* from now on."""
+        """Hold the bytes of *stream* from now on."""
         self._stream = stream
         return self
 
@@ -215,13 +215,13 @@ class HeldBytes:
         return self.data[start : start + count].tobytes()
 
     def release(self, end: int) -> None:
-        """Give the memory of what stands before *end* back."""
+        """Release the memory of bytes before *end*."""
         first, last = (at // mmap.PAGESIZE * mmap.PAGESIZE for at in (self._begin, end))
         if last > first:
             self._room.madvise(mmap.MADV_DONTNEED, first, last - first)
         self._begin = end
 
     def close(self) -> None:
-        """Release the stream; what is held stays at hand."""
+        """Close the stream; held bytes stay readable."""
         if self._stream is not None:
             self._stream.close()

@@ -48,7 +48,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is asked for: *noun* ("RDB dumps") in words, and whether the file at a path *fits*, if it only lies in a folder that was named."""
+    """A kind of file to find: its *noun* ("RDB dumps"), and *fits*, the test of files in a named folder."""
 
     noun: str
     fits: Callable[[str], bool]
@@ -79,7 +79,7 @@ def expand(patterns: list[str], kind: Kind | None = None) -> list[InputFile]:
 
 
 def _expand(pattern: str, kind: Kind | None) -> list[InputFile]:
-    """A live server is one dump, whose size is known when it has come."""
+    """A live server is one dump; its size is known after the transfer."""
     if stores.is_live(pattern):
         return [InputFile(pattern, 0)]
     if not is_uri(pattern):
@@ -344,7 +344,7 @@ U = TypeVar("U", bound=_Unit)
 
 
 def units_of_tasks(units: Sequence[U], parallelism: int) -> list[tuple[U, ...]]:
-    """Return the units of each task, in the order of their paths: what a task returns is as much for one file as for all.
+    """Return the units of each task, in the order of their paths.
 
     A task gets the largest file that is left while it has the fewest bytes; there are more tasks than cores only where there is much to read.
     """

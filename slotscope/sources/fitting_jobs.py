@@ -16,7 +16,7 @@ from slotscope.sources.recognition import FileKind, Recognised
 
 class Recipe(NamedTuple):
     """One command: it runs where there is a file of *needs*, and takes files by option; *snapshot* is added to the snapshot's name where
-    others write tables of the same kind: of keys, or of what happened."""
+    others write tables of the same kind: of keys, or of history."""
 
     job: str
     needs: tuple[FileKind, ...]

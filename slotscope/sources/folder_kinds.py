@@ -17,7 +17,7 @@ _COMPRESSED: Final = r"(?:\.gz|\.zst)?$"
 
 
 def _kind(noun: str, names: str, *kinds: FileKind, or_binary: bool = False) -> Kind:
-    """Files whose names match *names*, or that are of *kinds*; with *or_binary* also what nobody knows and is no text: a damaged one."""
+    """Files of *kinds* or with a name that matches *names*; with *or_binary* also unrecognized binary files: damaged ones."""
     return Kind(noun, _test(re.compile(names + _COMPRESSED, re.IGNORECASE), frozenset(kinds), or_binary))
 
 

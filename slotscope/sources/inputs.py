@@ -1,4 +1,4 @@
-"""What a key-distribution job reads: files and topology, checked on the driver before any task starts."""
+"""Inputs of a key-distribution job: files and topology, checked on the driver before any task starts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Inputs:
 def find_inputs(
     rdb: list[str], keys: list[str], key_format: str | None, aof: Sequence[str] = (), *, replay: bool = True
 ) -> Inputs:
-    """Expand what the user named; raises DecodeError for what is not there, InputError for nothing or an unknown format."""
+    """Expand the paths of the user; raises DecodeError for missing files, InputError for no input or an unknown format."""
     if not rdb and not keys and not aof:
         raise InputError("nothing to read: name dumps with --rdb, logs with --aof or key lists with --keys")
     if key_format is not None and key_format not in key_lists.KINDS:

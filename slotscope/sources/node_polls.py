@@ -1,4 +1,4 @@
-"""Files of CLUSTER NODES polls (`cluster_core.formats.poll_lines` says what a line is), plain or compressed."""
+"""Files of CLUSTER NODES polls (lines of `cluster_core.formats.poll_lines`), plain or compressed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotscope.sources.files import read_lines
 
 
 def newest_topology(paths: Sequence[str]) -> Topology | None:
-    """The topology of the newest poll of *paths*, each of which grows in order of time; None where none has a poll."""
+    """Return the topology of the newest poll of *paths*; each file grows in order of time.  None without a poll."""
     newest: Poll | None = None
     for path in paths:
         for poll in PollFile(path, permissive=True):
@@ -21,7 +21,7 @@ def newest_topology(paths: Sequence[str]) -> Topology | None:
 
 
 def newest_infos(paths: Sequence[str], names: Collection[str]) -> dict[str, dict[str, str]]:
-    """The fields *names* of INFO of each node, by its id, as the newest poll of *paths* has them that holds them all; what is no poll is left out."""
+    """Return the fields *names* of INFO by node id, from the newest poll of *paths* that holds all of them; other lines are skipped."""
     newest: dict[str, NodeInfo] = {}
     mark = next(iter(names)).encode()
     for path in paths:

@@ -61,7 +61,7 @@ def _whole(path: str) -> bytes:
 
 
 def check_range(words_from: str | None, words_to: str | None) -> tuple[int, int]:
-    """The times --from and --to; raises InputError for what is no time, no range, or too long."""
+    """Return the times --from and --to; raises InputError for an invalid time, an empty range, or a too long one."""
     times = [None if text is None else time_ns(text) for text in (words_from, words_to)]
     if times[0] is None or times[1] is None:
         raise InputError("--prometheus-url needs --from and --to, as 2026-11-23T02:00:00Z")

@@ -1,6 +1,6 @@
-"""What is this file?  Seen from its first bytes, compressed or not; never from its name alone.
+"""Recognition of files by their first bytes, compressed or not; never by name alone.
 
-`SIGNS` is the whole of it: each kind with the test of its beginning, in the order in which they are tried.
+`SIGNS` lists each kind with the test of its beginning, in the order of trial.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HEAD_BYTES: Final = 1 << 20
 """Read of each file; a line of a poll of a thousand nodes takes a fifth of it."""
 SEARCHED_BYTES: Final = 8 << 20
-"""Read of a capture, to see whose traffic it holds."""
+"""Bytes of a capture that are searched for bus traffic."""
 TOPOLOGY_BYTES_MAX: Final = 64 << 20
 FILES_MAX: Final = 10_000
 LINES_LOOKED_AT: Final = 200
@@ -43,7 +43,7 @@ SHOWN_BYTES: Final = 12
 
 
 class FileKind(StrEnum):
-    """What a file may be, in words."""
+    """Kinds of files, as shown to users."""
 
     RDB = "RDB dump"
     AOF_MANIFEST = "manifest of an append-only log"
@@ -255,9 +255,9 @@ SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
 
 
 def find_files(paths: Iterable[str]) -> list[InputFile]:
-    """All files that *paths* (files, globs, folders with all that is in them, URIs) name; hidden ones of folders are left out.
+    """Return all files of *paths* (files, globs, whole folders, URIs) without hidden ones of folders.
 
-    Raises DecodeError for what is missing.
+    Raises DecodeError for missing files.
     """
     files: dict[str, InputFile] = {}
     for path in paths:
@@ -271,7 +271,7 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
 
 
 def recognise(path: str) -> Recognised:
-    """Say what the file at *path* is; whatever is in it, the answer is one line."""
+    """Recognize the file at *path*; the answer is one line."""
     try:
         data = _read(path, HEAD_BYTES + 1)
         compression = compression_of(path) or ""
@@ -290,7 +290,7 @@ def recognise(path: str) -> Recognised:
 
 
 def _looks(file: Beginning) -> str:
-    """What a file that nothing here reads looks like."""
+    """Describe the beginning of a file of no known kind."""
     begins = repr(file.data[:SHOWN_BYTES])[2:-1]
     if not _is_text(file):
         return f"binary data that begins {begins}"
@@ -298,7 +298,7 @@ def _looks(file: Beginning) -> str:
 
 
 def _read(path: str, count: int) -> bytes:
-    """The first *count* plain bytes of a file; of a damaged one what stands before the damage.  Raises DecodeError where that is nothing."""
+    """Return the first *count* plain bytes of a file, of a damaged one those before the damage; raises DecodeError for none."""
     stream = open_stream(path)
     room = memoryview(bytearray(count))
     filled = 0

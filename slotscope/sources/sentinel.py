@@ -35,7 +35,7 @@ class SentinelFiles:
 
 @dataclass(slots=True)
 class BadRecords:
-    """What could not be read; in strict mode it raises."""
+    """Add an unreadable line; raises in strict mode."""
 
     strict: bool
     count: int = 0
@@ -52,7 +52,7 @@ class BadRecords:
 
 @dataclass(slots=True)
 class SentinelEvidence:
-    """What was read, by sentinel; *lines* and *answers* are how much it was."""
+    """Evidence by sentinel; *lines* and *answers* count the input."""
 
     logged: dict[str, list[Evidence]] = field(default_factory=dict)
     polled: dict[str, list[Evidence]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class SentinelEvidence:
 
 @dataclass(slots=True)
 class _SentinelLog:
-    """What one log holds: evidence, and whose it is as far as its lines say."""
+    """Evidence in one log, and its sentinel as far as its lines name it."""
 
     path: str
     runid: str = ""

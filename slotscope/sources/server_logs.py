@@ -56,7 +56,7 @@ class LogOwner(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A row of a log with the id of the node that wrote it (empty if unknown) and what else is known of that node."""
+    """A row of a log with the id of the node that wrote it (empty if unknown) and other facts about that node."""
 
     observer: str
     row: LogRow
@@ -99,13 +99,13 @@ def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputF
 
 
 def pairs_of(given: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
-    """The FILE=NODE pairs of *given* whose log is one of *paths*."""
+    """Return the FILE=NODE pairs of *given* for logs in *paths*."""
     paths = list(paths)
     return tuple(pair for pair in given if any(is_named(pair.rpartition("=")[0], path) for path in paths))
 
 
 def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:
-    """Whose log *path* with the lines *rows* is; see the module for the order."""
+    """Return the owner of the log *path* with the lines *rows*; the module gives the order of evidence."""
     for pair in given:
         file, _, node = pair.rpartition("=")
         if is_named(file, path):
@@ -201,7 +201,7 @@ class ServerLog:
 
 
 def log_rows(path: str, zone: str, refuse: Callable[[DecodeError, int | None], None]) -> Iterator[LogRow]:
-    """Yield the rows of a log whose server's clock is in *zone*; see `read_rows`."""
+    """Yield the rows of a log of a server in time zone *zone*; see `read_rows`."""
     return read_rows(path, LogReader(zone=zone_of(zone)), refuse, lambda error: None)
 
 

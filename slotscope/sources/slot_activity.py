@@ -1,4 +1,4 @@
-"""What slots do, from files: CLUSTER SLOT-STATS and MONITOR, combined into one figure a slot and metric."""
+"""Activity of slots from files: CLUSTER SLOT-STATS and MONITOR, combined into one figure a slot and metric."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD_LISTED_MAX = 10_000
 
 
 class BadRecord(NamedTuple):
-    """What could not be read."""
+    """Unreadable records of the files."""
 
     source: str
     offset: int
@@ -50,7 +50,7 @@ class SlotFigure(NamedTuple):
 
 @dataclass(slots=True)
 class Activity:
-    """All figures, and what could not be read."""
+    """All figures, and the unreadable records."""
 
     figures: list[SlotFigure] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)
@@ -77,7 +77,7 @@ def read_activity(
     left_out: Collection[str] = (),
     permissive: bool = False,
 ) -> Activity:
-    """Return what the files say of every slot; polls of *left_out* nodes (replicas) do not count.
+    """Return the figures of every slot; polls of *left_out* nodes (replicas) do not count.
 
     Commands of MONITOR logs count in windows of *window_s*.
 

@@ -1,4 +1,4 @@
-"""What each slot weighs, from the tables of the key distribution: one figure a slot and resource, several snapshots combined."""
+"""Weight of each slot from the tables of the key distribution: one figure a slot and resource, several snapshots combined."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OPS_ESTIMATED = "ops_estimated"
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
+    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* the basis of memory_bytes.
 
-    *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
+    *unread* is the unreadable part of the snapshots' inputs; *foreign_keys* lie on nodes that do not own their slots, uncounted.
     """
 
     loads: dict[str, list[float]]
@@ -76,7 +76,7 @@ def is_partial(head: Mapping[str, Any]) -> bool:
 
 
 def _unread(root: str, head: dict[str, Any]) -> Unread:
-    """What a snapshot's row and those of its inputs say could not be read; of a snapshot of an older version only that there is something."""
+    """Return the unreadable part of a snapshot's inputs; a snapshot of an older version tells only whether there is one."""
     if not is_partial(head):
         return Unread((), head.get("file_bytes") or 0, head["keys"])
     snapshot_id = head["snapshot_id"]

@@ -33,7 +33,7 @@ class AofReader(UnitReader):
         self.load_truncated = choice(options, "load_truncated", ("true", "false")) == "true"
 
     def units(self) -> Iterable[AofUnit]:
-        """The files of the logs; raises DecodeError also for a manifest that names what is not there."""
+        """Find the files of the logs; raises DecodeError, also for a manifest that names a missing file."""
         return plan_units(find_logs(self.paths))
 
     def batches(self, unit: AofUnit) -> Iterator[pa.RecordBatch]:

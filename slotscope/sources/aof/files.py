@@ -21,12 +21,12 @@ from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 
 RDB_MAGICS = (b"REDIS", b"VALKEY")
 BASE, INCREMENT, WHOLE = "base", "increment", "whole"
-"""What a file is to its log; *whole* is a log of one file, as servers before 7.0 wrote it."""
+"""Role of a file in its log; a *whole* file is the entire log, as servers before 7.0 wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AofLog:
-    """One log: *path* is what names it, *files* are in the order in which a server loads them."""
+    """One log: *path* is its manifest, folder or single file; *files* are in the order in which a server loads them."""
 
     path: str
     files: tuple[InputFile, ...]
@@ -50,7 +50,7 @@ class AofUnit:
 
 
 def find_logs(paths: list[str]) -> list[AofLog]:
-    """Return the log that each of *paths* names; raises DecodeError for what is missing or no manifest."""
+    """Return the log of each of *paths*; raises DecodeError for missing files and invalid manifests."""
     return [_find_log(path) for path in dict.fromkeys(paths)]
 
 

@@ -43,7 +43,7 @@ class AofStateUnit:
 
     @property
     def path(self) -> str:
-        """What names the log."""
+        """Path of the log."""
         return self.log.path
 
     @property
@@ -53,11 +53,11 @@ class AofStateUnit:
 
 
 class AofStateReader:
-    """Replays a log; iterate over the living keys.  *uncertain* are those of which the log does not tell all.  *taken_at_ms* is
-    the latest time that the log knows: of its timestamps, or when its base was begun; None without either.
+    """Replays a log; iterate over the living keys.
 
-    Raises DecodeError with file, offset and reason where a server would not load the log; a last file that a crash has cut
-    ends there.
+    *uncertain* are keys with incomplete values in the log.  *taken_at_ms* is the latest timestamp in the log, else
+    the start of its base; None without either.  Raises DecodeError with file, offset and reason where a server would
+    not load the log; a crash may cut the last file.
     """
 
     def __init__(self, unit: AofStateUnit) -> None:
@@ -68,7 +68,7 @@ class AofStateReader:
         self.taken_at_ms: int | None = None
 
     def note(self, facts: UnitFacts) -> None:
-        """Say what the replay met, once it is done and the keys were read."""
+        """Fill *facts* with counts of the replay; call it after the keys were read."""
         keyspace = self.keyspace
         facts.role = "state"
         facts.ctime = None if self.taken_at_ms is None else self.taken_at_ms // 1000
@@ -77,7 +77,7 @@ class AofStateReader:
         facts.not_modelled = ", ".join(f"{name} ({count})" for name, count in keyspace.unknown.most_common(20))
 
     def replay(self) -> None:
-        """Read all files; what stands before an error stays."""
+        """Replay all files; commands before an error stay applied."""
         files = self.unit.log.files
         for file in files:
             self.keyspace.begin_file()
@@ -228,7 +228,7 @@ def _time(begin: NDArray[np.int64]) -> pa.Array:
 
 
 def tally_log(unit: AofUnit, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
-    """Read one file of a log and yield the sums of what it writes; raises DecodeError in strict mode.  A base is a snapshot: it writes nothing."""
+    """Read one file of a log and yield sums of its writes, none for a base; raises DecodeError in strict mode."""
     reader, writes, bad = AofUnitReader(unit), _Writes(options), list[DecodeError]()
     facts = UnitFacts(kind="aof", file_bytes=unit.size, role=unit.role, file=unit.path, knows_ops=True)
     try:

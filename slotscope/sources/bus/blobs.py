@@ -161,7 +161,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def message_of(packed: bytes, bitmap: bytes) -> Message:
-    """The message of a packed one; of one that was cut, what was captured."""
+    """Unpack a message; of a cut one return the captured part."""
     if int.from_bytes(packed[4:8], "big") > len(packed) + len(bitmap):
         return readable_part(decode_partial(unpack(packed, bitmap)))
     return decode_packed(packed, bitmap)

@@ -28,7 +28,7 @@ from slotscope.sources.keys.text import key_texts
     MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, META, STATE, GAP_ROWS, UNRECORDED_ROWS, BEGIN,
     STORED, BELIEFS, NOTES, METRICS,
 ) = range(16)  # fmt: skip
-"""Kinds of rows of `CAPTURED`; `BELIEFS` are those of machines (`slotscope.sources.bus.observers`), `NOTES` what was found in rows that the task has `STORED`."""
+"""Kinds of rows of `CAPTURED`; `BELIEFS` come from machines (`slotscope.sources.bus.observers`), `NOTES` summarize rows that the task has `STORED`."""
 BULK = (MESSAGE, EVIDENCE, BELIEFS)
 """Those that grow with the captures."""
 CAPTURED = pa.schema(
@@ -40,7 +40,7 @@ CAPTURED = pa.schema(
         pa.field("blob", BYTES),
     ]
 )
-"""What the task returns: blobs of rows of every kind."""
+"""Rows that the task returns: blobs of every kind."""
 _MESSAGES = BUS_MESSAGES.unlabelled
 
 
@@ -121,7 +121,7 @@ class MessageRows:
             self._pack()
 
     def notes(self, facts: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """What is noted of rows that were stored, when all are there."""
+        """Yield the notes on stored rows; call it after the last row."""
         if self._table is not None and self._is_storing:
             for batch in self._table.noted(facts):
                 yield blob_row(NOTES, 0, packed_table(batch))
@@ -157,7 +157,7 @@ _END: Final = object()
 
 
 def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | None = None) -> Iterator[T]:
-    """*items*, of which a thread makes so many while the ones before are used; what making raises is raised in its turn."""
+    """Yield *items* while a thread makes the next *count*; its errors are raised in the order of the items."""
     with ThreadPoolExecutor(1, "ahead", prepare) as thread:
         made: deque[Future[Any]] = deque(thread.submit(next, items, _END) for _ in range(count))
         try:
@@ -170,7 +170,7 @@ def ahead(items: Iterator[T], count: int = AHEAD, prepare: Callable[[], None] | 
 
 
 class SideWork:
-    """Pieces of work for threads, each of which yields items; those are handed out in the order in which the work was given."""
+    """Runs iterators in threads and yields their items in the order of submission."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, "side", step_back)
@@ -189,7 +189,7 @@ class SideWork:
         self._given.append(self._threads.submit(lambda: list(work())))
 
     def done(self) -> Iterator[Any]:
-        """What has its turn and is there, and more where too much waits."""
+        """Yield items of finished work in order; wait for the next work when too much is queued."""
         while self._given and (self._given[0].done() or len(self._given) > WAITING_MAX):
             yield from self._given.popleft().result()
 

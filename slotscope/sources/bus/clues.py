@@ -1,4 +1,4 @@
-"""A batch of messages with numbered bitmaps and texts, as clues for the dispatcher, and what in it was not understood as bad records."""
+"""A batch of messages with numbered bitmaps and texts, as clues for the dispatcher; its unreadable parts as bad records."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ BAD_ROWS_MAX: Final = 10_000
 """Bad records beyond this are counted, not listed."""
 STREAMS_MAX: Final = 200_000
 FOREIGN: Final = ("TLS: cannot be read", "HTTP", "RESP", "RDB")
-"""What a stream without any message is taken for at its word."""
+"""Other protocols that a stream without a message is recognized as from its first bytes."""
 FOREIGN_BYTES: Final = 1 << 16
-"""A stream of so many bytes without a message is another protocol, whatever it looks like."""
+"""Bytes without a message after which a stream counts as another protocol."""
 OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
 
 EXTENSION_TYPES: Final = 16
 
 Place = Callable[[int], tuple[str, int]]
-"""The file, and the offset in it, of what a batch has as offset."""
+"""Maps an offset of a batch to a file and the offset in it."""
 
 
 class MessageColumns(NamedTuple):
-    """What is asked of the messages of a batch, column by column.
+    """Columns of the messages of a batch.
 
     *full* tells those with a whole header, *senders* are numbers of the batch's nodes, *bitmaps* those of all batches, both -1 where the header does not say;
     *order* is that in which messages, events (numbered on behind them) and gaps (below 0, from the last one) count.
@@ -66,7 +66,7 @@ class MessageColumns(NamedTuple):
 
 
 def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns:
-    """The columns of a batch whose bitmaps have the numbers *bitmap_ids*.
+    """Return the columns of a batch; *bitmap_ids* are the numbers of its bitmaps.
 
     A packet that ends a connection may complete a message, which then comes first.
     """
@@ -104,7 +104,7 @@ def _gap_clue(gap: CapturedGap) -> Clue | None:
 
 
 def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]) -> None:
-    """Add to *signs*, by node id, what the whole messages of a batch show of their senders' versions."""
+    """Add to *signs*, by node id, the signs of senders' versions in the complete messages of a batch."""
     at = batch.messages
     whole = ~np.asarray(at.light) & np.asarray(at.understood) & (np.asarray(at.captured) == np.asarray(at.totlen))
     types = np.zeros(len(at), dtype=np.int64)
@@ -171,7 +171,7 @@ def _ends(at: dict[str, int], addresses: list[str]) -> tuple[Endpoint, Endpoint]
 
 
 class BadRows:
-    """Collects what was not understood; in strict mode it raises DecodeError at what is surely wrong.
+    """Collects unreadable parts; in strict mode it raises DecodeError at certain damage.
 
     Gaps, the rest of a message at the start of a capture and packets cut by the snap length are how captures are:
     they are rows in both modes and never an error.
@@ -203,7 +203,7 @@ class BadRows:
             self._listed.append((source, offset, reason, skipped_bytes))
 
     def take(self, place: Place, batch: BusBatch, first_id: int) -> None:
-        """Note everything in a batch that was not understood; *place* tells the file and the offset in it of what a batch has as offset."""
+        """Record everything unreadable in a batch; *place* maps its offsets to files."""
         messages = batch.messages
         if len(messages):
             self._spoken.update(dict.fromkeys(_distinct(np.asarray(messages.stream))))
@@ -237,7 +237,7 @@ class BadRows:
             reason = f"{row.packets} packets: {row.reason}"
             self.add(*place(row.first_offset), reason, row.captured_bytes, fatal=row.reason == "link type is not known")
         elif isinstance(row, CapturedGap):
-            if row.reason != CUT_BY_SNAP_LENGTH:  # of which the messages tell
+            if row.reason != CUT_BY_SNAP_LENGTH:  # counted with the messages
                 self._gaps[0] += 1
                 self._gaps[1] += row.count or 0
             what = "an unknown number of" if row.count is None else str(row.count)
@@ -262,7 +262,7 @@ class BadRows:
         return rows
 
     def notes(self) -> list[Caveat]:
-        """What a person should know of the captures."""
+        """Caveats for the reader about the captures."""
         caveats = [
             Caveat.note(Code.OTHER_TRAFFIC, f"{count} packets skipped: {reason}")
             for reason, count in sorted(self._other.items())

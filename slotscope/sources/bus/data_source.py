@@ -3,11 +3,11 @@
     spark.dataSource.register(ClusterBusDataSource)
     messages = spark.read.format("cluster-bus").load("bus.pcap*")                            # one row a message
     gossip = spark.read.format("cluster-bus").option("rows", "gossip").load("bus.pcap*")     # one row a gossip entry
-    lost = spark.read.format("cluster-bus").option("rows", "bad").load("bus.pcap*")          # what was not understood
+    lost = spark.read.format("cluster-bus").option("rows", "bad").load("bus.pcap*")          # unreadable parts
 
 Files of a path are one series: rotated ones follow each other, captures of one time are merged.  pcap and pcapng,
 plain, gzip or zstd.  Options: ``rows`` (``messages``, ``gossip``, ``bad``); ``mode`` (``strict``: damage fails the
-query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest).  One task reads a series.
+query; ``permissive``: readable rows are returned, ``rows=bad`` lists the rest).  One task reads a series.
 ``bitmap_id`` is made of the slots: equal in all captures where these are.
 """
 
@@ -65,7 +65,7 @@ class ClusterBusDataSource(UnitSource):
 
 
 def bitmap_digests(batch: BusBatch) -> NDArray[np.int64]:
-    """A number of each of the batch's bitmaps that is made of its slots: whoever meets them gives them the same one."""
+    """Return a number of each of the batch's bitmaps, derived from its slots alone: equal in all tasks."""
     ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
     for number in used_bitmaps(batch)[1]:
         digest = blake2b(batch.bitmap(number), digest_size=8).digest()

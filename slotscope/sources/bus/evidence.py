@@ -1,9 +1,9 @@
 """The first task of a replay: captures, polls and logs in, columns of messages and evidence for every process out.
 
-Captures are read in one task, because TCP connections go across files; what follows from them is spread by process.
+Captures are read in one task, because TCP connections go across files; later steps are spread by process.
 Evidence leaves as blobs, many messages of one process each, so that bulk bytes cross to the JVM only packed: without
-slot bitmaps and compressed.  What a capture may still revise (a message that the next file completes, a connection
-whose owner has not spoken) is *provisional*: the state is saved before it.
+slot bitmaps and compressed.  Rows that a later capture may revise (an incomplete message, a connection without a known
+owner) are *provisional*: the state is saved before them.
 """
 
 from __future__ import annotations
@@ -64,26 +64,26 @@ from slotscope.sources.files import exists
 from slotscope.sources.server_logs import LogOwner
 
 JOB = "history"
-"""The job whose rows of bronze/bad_records these are."""
+"""Name of the job in bronze/bad_records."""
 FIELDS: Final = {Kind.POLLS: "polls", Kind.LOGS: "logs", Kind.METRICS: "metrics"}
 """Fields of `PollsAndLogs` by kind of recorded files."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
-"""Evidence is handed out when so much of it is there; the first, which machines wait for, as soon as it is known what they begin with."""
+"""Bytes of evidence that are handed out together; the first batch leaves as soon as the initial state of machines is known."""
 ALONE_NS: Final = 600_000_000_000
 """Recorded time without captures after which the default node timeout is kept, and polls and logs become final."""
 CLOCK_NS_MAX: Final = 600_000_000_000
-"""A point whose clock could not be measured and says another time than the others by more is left out, and a file that says a time to come by more."""
+"""Largest error of a clock: a point with an unmeasured clock further off is left out, and a file further in the future."""
 PRELUDE_NS: Final = 60_000_000_000
-"""What a node's first header says is taken to have held for this long before the first evidence."""
+"""Time before the first evidence for which a node's first header is assumed to hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """What to read and how; *state* is that of the last fold, None to begin.
+    """Inputs and settings of the capture task; *state* is that of the last fold, None to begin.
 
-    *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
-    *files* and *statements*.  *now_ns* is when these are read, 0 if that is not known.  Of many messages the rows go to *messages*.  *meter* is the file of a `slotscope.sources.bus.point_series.Reading`.
+    *recorded* are files of a landing; their times may overlap with earlier ones by *lateness_ns*.  Without a landing the inputs are
+    *files* and *statements*.  *now_ns* is the time of reading, 0 if unknown.  Rows of many messages go to *messages*.  *meter* is the file of a `slotscope.sources.bus.point_series.Reading`.
     """
 
     files: tuple[CaptureFile, ...]
@@ -99,7 +99,7 @@ class CaptureOptions:
 
 
 _Withheld = tuple[BusBatch, int, tuple[Any, ...], list[str], list[str]]
-"""A batch, the number of its first message, its `MessageColumns`, node ids and addresses: what `CaptureTask._follow` takes."""
+"""A batch, the number of its first message, its `MessageColumns`, node ids and addresses: the arguments of `CaptureTask._follow`."""
 
 
 def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
@@ -190,7 +190,7 @@ class CaptureTask:
     # -- the way through -------------------------------------------------------------------------------------------
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, and yield what is found: settled rows, the state, provisional rows, what is known of all."""
+        """Read the inputs and yield settled rows, the state, provisional rows, and facts about all of them."""
         with SideWork(READERS) as self._side:
             self._rows = MessageRows(self._options.messages, self._side)
             yield from self._run()
@@ -417,7 +417,7 @@ class CaptureTask:
             self._outbox.put(delivery)
 
     def _flush(self, phase: int, bytes_min: int = 0) -> None:
-        """Hand out evidence, if there is so much of it; before the first what machines begin with."""
+        """Hand out evidence when enough is there; the initial state of machines goes first."""
         if self._outbox.is_empty or (self._is_begun and self._outbox.size_bytes < bytes_min):
             return
         if not self._is_begun:
@@ -427,7 +427,7 @@ class CaptureTask:
         self._side.give(bind(_packed_evidence, phase, self._outbox.flush(self._bitmaps.contents)))
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """What the captures may still revise."""
+        """Yield the rows that later captures may revise."""
         for batch in ahead(self._series.provisional(self._decoder), prepare=step_back):
             self._take(batch, bitmap_rows)
             self._flush(PROVISIONAL, FLUSH_BYTES // 4)  # machines have nothing else to do
@@ -448,7 +448,7 @@ class CaptureTask:
             ends = {"source_id": self._dispatcher.id_of(source), "target_id": self._dispatcher.id_of(target)}
             yield {"gap": number, **ends, **times("valid_from", from_ns), **times("valid_to", to_ns), "bytes": count}
 
-    # -- what is said of it all ------------------------------------------------------------------------------------
+    # -- facts and caveats -----------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
         number = self._dispatcher.number if self._links is not None else 0
@@ -496,7 +496,7 @@ def start_of(first_ns: int) -> int:
 
 
 def _needed(batch: BusBatch) -> BusBatch:
-    """What of a batch is followed, without what only its rows need."""
+    """Columns of a batch that the dispatcher needs."""
     nothing = np.zeros(0, np.uint8)
     rest: dict[str, Any] = dict.fromkeys(
         ("channel_data", "extension_data", "nodes", "texts", "bitmaps", "addresses"), nothing

@@ -37,7 +37,7 @@ WINDOW_BYTES: Final = 8 << 20
 OVERLAP_NS: Final = 1_000_000_000
 """Rotated files overlap by less: packets of several processors are out of order by microseconds."""
 SHARED: Final = 0.1
-"""What part of the segments of a capture must be in another one that was made at the same time under another clock."""
+"""Least share of a capture's segments that another capture of the same time must hold for their clocks to be compared."""
 READERS: Final = min(4, os.cpu_count() or 1)
 """Threads that inflate files and find their packets."""
 _DIGITS: Final = re.compile(r"\d+")
@@ -54,7 +54,7 @@ class CaptureFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return what decides the order of packets of equal times."""
+        """Key that orders packets of equal times."""
         return self.path
 
     @property
@@ -72,7 +72,7 @@ class RecordedInput(NamedTuple):
 
     @property
     def series(self) -> str:
-        """What tells its point from the others."""
+        """Key of its point: cluster and point."""
         return f"{self.place.cluster}/{self.place.point}"
 
     @property
@@ -82,7 +82,7 @@ class RecordedInput(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return what decides the order of packets of equal times."""
+        """Key that orders packets of equal times."""
         return f"{self.series}/{self.place.file.name}"
 
     @property
@@ -165,7 +165,7 @@ SEARCHED_MAX: Final = 500
 
 
 class _Sample(NamedTuple):
-    """The files by which the clock of a series is measured, and what they hold."""
+    """The files by which the clock of a series is measured, and their segments."""
 
     files: list[PointFile]
     segments: Segments
@@ -174,10 +174,10 @@ class _Sample(NamedTuple):
 def measure_clocks(
     files: Sequence[PointFile], known_ns: dict[str, int], notes: list[Caveat], *, is_all: bool = False
 ) -> set[str]:
-    """Add to *known_ns* how far the clocks of the series of *files* are ahead, to *notes* what a reader should know.
+    """Add to *known_ns* how far the clocks of the series of *files* are ahead, to *notes* caveats for the reader.
 
-    Return the series whose clocks could not be measured.  The first point is the reference; of points that share nothing with
-    it, if these are all files (*is_all*), the first one is another.
+    Return the series with unmeasured clocks.  The first point is the reference; points that share no traffic with it get their
+    own first point as reference if these are all files (*is_all*).
     """
     captures: dict[str, list[PointFile]] = {}
     for file in files:

@@ -57,7 +57,7 @@ REPLAYED = pa.schema(
         pa.field("blob", BYTES),
     ]
 )
-"""What machines say: the columns of all tables side by side."""
+"""Rows that machines return: the columns of all tables side by side."""
 _NAMES: Final = {row: tuple(column.name for column in columns_of(row)) for row in ROW_KINDS}
 _EPOCHS: Final = ("config_epoch", "epoch")
 
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
 
 
 def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> Iterator[pa.RecordBatch]:
-    """Replay every process whose pieces are in *batches* (columns of `Piece`, in that order); yield rows of `BELIEFS`."""
+    """Replay every process in *batches* (columns of `Piece`, in that order); yield rows of `BELIEFS`."""
     gathered = Gathered(keeps_states=options.settled)
     for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
         for _ in replay_process(part, pieces, options, gathered):
@@ -115,7 +115,7 @@ def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, g
 
 
 class Process:
-    """The machine of one process, which goes on from *state*; what it says, and its own state, goes to *gathered*."""
+    """The machine of one process, continued from *state*; its rows and its own state go to *gathered*."""
 
     def __init__(self, part: str, options: ReplayOptions, gathered: Gathered, state: bytes | None = None) -> None:
         self._part = part
@@ -156,7 +156,7 @@ class Process:
 
 
 class Gathered:
-    """Rows of all kinds on their way to Arrow; states are kept of machines whose node timeout is certain."""
+    """Rows of all kinds on their way to Arrow; states are kept of machines with a certain node timeout."""
 
     def __init__(self, *, keeps_states: bool) -> None:
         self.keeps_states = keeps_states
@@ -262,7 +262,7 @@ def _replay(
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Let Python look for garbage less often: what machines make lives as long as they do, and to go through it again and again takes a tenth of their time."""
+    """Collect garbage less often: objects of machines live as long as the machines, and frequent collections take a tenth of their time."""
     before = gc.get_threshold()
     gc.set_threshold(*_COLLECTED_AFTER)
     try:

@@ -39,7 +39,7 @@ LATENESS_NS: Final = 45_000_000_000
 """How much later than the newest recorded moment a file may come that tells of an earlier one: more than a file takes to be finished and carried."""
 BUFFERED_BYTES: Final = 64 << 20
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
-"""What is read at a time, of all files together and of one."""
+"""Least and most bytes that are read of one file at a time."""
 SPLICE_NS: Final = 1_000_000_000
 """Longest pause between two consecutive files of a point; a longer one means that a file is still to come."""
 MARGIN_NS: Final = {Kind.BUS: 1_000_000, Kind.POLLS: 5_000_000_000}
@@ -52,12 +52,12 @@ _LAST: Final = (1 << 63) - 1
 LATE: Final = "late"
 GONE: Final = "gone"
 CLOCK: Final = "clock"
-"""Why something of a file is left out: it came when its time was settled; it was removed before it was read; nobody
-knows what time its clock meant."""
+"""Reasons to leave out parts of a file: it came after its time was settled; it was removed before it was read; the
+error of its clock is unknown."""
 
 
 class Late(NamedTuple):
-    """A file of which something is left out: *left_out* packets or lines, *taken* are the others; *watermark_ns* was settled when it came."""
+    """A file with *left_out* packets or lines; *taken* were read; times up to *watermark_ns* were settled when it came."""
 
     path: str
     reason: str
@@ -68,8 +68,8 @@ class Late(NamedTuple):
 
 @dataclass(slots=True)
 class Turns:
-    """What is kept from run to run: the watermark, the newest recorded time, waiting packets, files by number, and which times of each point
-    have arrived.
+    """State kept from run to run: the watermark, the newest recorded time, waiting packets, files by number, and the arrived times of
+    each point.
     """
 
     watermark_ns: int = 0
@@ -144,12 +144,12 @@ class _Stream:
 
     @property
     def problems(self) -> list[CaptureProblem]:
-        """What is wrong with the file."""
+        """Problems of the file."""
         return self._reader.problems
 
     @property
     def known_until_ns(self) -> int:
-        """All packets whose turn is before this were read."""
+        """Turn up to which all packets were read."""
         if self.is_over:
             return _LAST
         return self._reader.turn_ns + (self._bytes() > BUFFERED_BYTES)
@@ -223,9 +223,9 @@ class _Stream:
 
 
 class PointSeries:
-    """The captures of one run; *ahead_ns* says how far the clock of a series is ahead.
+    """The captures of one run; *ahead_ns* is the lead of each series' clock.
 
-    Of a landing, whose *turns* have reached the watermark of the run, packets up to *before_ns* were final before.
+    In a landing, with *turns* at the watermark of the run, packets up to *before_ns* were final before.
     *meter* is the file of a `Meter`.
     """
 
@@ -253,7 +253,7 @@ class PointSeries:
         return self.turns.sources.get(number, ""), at
 
     def settled(self, decoder: BusDecoder) -> Iterator[BusBatch]:
-        """What has its turn now, and what is wrong with the files; the rest waits."""
+        """Yield the messages of settled packets and the problems of files; later packets wait."""
         turns = self.turns
         waiting, room = list[bytes](), Room()
         for packets in self._in_turn():
@@ -273,7 +273,7 @@ class PointSeries:
         yield decoder.finish()
 
     def provisional(self, decoder: BusDecoder) -> Iterator[BusBatch]:
-        """What waits, for the time being."""
+        """Yield the messages of waiting packets."""
         for blob in self.turns.waiting:
             packets = unpacked(blob)
             yield from decoder.take_records(packets.data, packets.records)
@@ -334,7 +334,7 @@ class PointSeries:
         return _Stream(file, number, reader, self.before_ns)
 
     def _tell(self, stream: _Stream) -> None:
-        """Say what is wrong with a file that was read."""
+        """Yield the problems of a file that was read."""
         for problem in stream.problems:
             self._problems.append(replace(problem, offset=with_file(stream.number, problem.offset)))
         if stream.is_gone:
@@ -352,7 +352,7 @@ def _filled(streams: Iterable[_Stream], window: int, readers: ThreadPoolExecutor
 
 
 def _wait(tasks: Iterable[Future[None]]) -> None:
-    """Wait for all of them; raises what one raised."""
+    """Wait for all *tasks*; raises the first error of a task."""
     for task in list(tasks):
         task.result()
 

@@ -1,4 +1,4 @@
-"""Polls and logs as a replay takes them: rows of bronze tables, statements for the process that each comes from, and gaps: what recorders of a landing could not record."""
+"""Polls and logs as a replay takes them: rows of bronze tables, statements for the process that each comes from, and gaps in the recordings of a landing."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from slotscope.sources.prometheus import read_metrics
 from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
 
 BUS_PORT_OFFSET: Final = 10_000
-"""The bus port of a node whose configuration does not say another (R1)."""
+"""Default distance of the bus port from the client port (R1)."""
 LOG_RESOLUTION_NS: Final = 1_000_000
-"""Logs have whole milliseconds, cut off: by the next one what they tell has happened, and its message was seen."""
+"""Resolution of times in logs, rounded down: the event happened, and its message was seen, before the next millisecond."""
 HEALTH_KINDS: Final = ("pfail", "fail-decided", "fail-learned", "fail-cleared")
 """Log events of health that a replay follows."""
 STARTED: Final = "started"
 """The log event of a process that starts: it tells the server's version."""
 SAMPLED: Final = ("cluster_ok", "server_run_id", "uptime_s", "messages_sent", "keys", "master_offset")
-"""What bronze/node_polls keeps of CLUSTER INFO and INFO."""
+"""Fields of CLUSTER INFO and INFO in bronze/node_polls."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,7 +49,7 @@ class PollsAndLogs:
 
 @dataclass(slots=True)
 class Told:
-    """What the files say."""
+    """Statements and rows that were read from the files."""
 
     statements: list[Statement] = field(default_factory=list)
     homes: dict[str, Endpoint] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Told:
     """How far the clock is ahead by which the file under way tells time."""
 
     def notes(self) -> list[Caveat]:
-        """What a reader should know of the files."""
+        """Caveats for the reader about the files."""
         if not self.foreign:
             return []
         lines, files = text.plural(sum(self.foreign.values()), "line"), text.plural(len(self.foreign), "log")
@@ -75,7 +75,7 @@ class Told:
 
 
 def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, evidence: Told | None = None) -> Told:
-    """Read all files, and add what they say to *evidence*; raises DecodeError at the first bad line unless *permissive*."""
+    """Read all files and add their statements and rows to *evidence*; raises DecodeError at the first bad line unless *permissive*."""
     evidence = Told() if evidence is None else evidence
     for path in what.polls:
         polls = PollFile(path, permissive=permissive)
@@ -220,7 +220,7 @@ class Unrecorded:
         self._unread: dict[str, int] = {}
 
     def read(self, files: Sequence[RecordedInput]) -> None:
-        """Read the lines beside *files*, the recorded ones of this run; what is no gap is counted, but for a last line that is being written."""
+        """Read the lines beside *files*, the recorded ones of this run; lines that are no gap are counted, except a last line that is still being written."""
         for series, path in {file.series: _beside(file.path) for file in files}.items():
             if not exists(path):
                 continue
@@ -237,7 +237,7 @@ class Unrecorded:
             self.known[series] = sorted(gaps.values(), key=lambda gap: gap.from_ns)[-GAPS_KEPT:]
 
     def rows(self, ahead_ns: dict[str, int]) -> Iterator[dict[str, Any]]:
-        """Rows of bronze/unrecorded; times by the clock of the replay, whose difference to that of each series is *ahead_ns*."""
+        """Rows of bronze/unrecorded; times by the clock of the replay; *ahead_ns* is the lead of each series' clock."""
         for series, gaps in sorted(self.known.items()):
             ahead = ahead_ns.get(series, 0)
             for number, gap in enumerate(gaps, 1):
@@ -256,7 +256,7 @@ class Unrecorded:
                 }
 
     def notes(self, first_ns: int, last_ns: int, ahead_ns: dict[str, int]) -> list[Caveat]:
-        """What a reader of the time from *first_ns* to *last_ns* should know: a line for each point and kind."""
+        """Caveats about the time from *first_ns* to *last_ns*: a line for each point and kind."""
         caveats = [
             Caveat.warning(Code.GAPS, f"{count} lines of {GAPS_FILE} of {series} cannot be read", series)
             for series, count in sorted(self._unread.items())
@@ -289,6 +289,6 @@ def _gap_of(raw: bytes, number: int) -> Gap | None:
 
 
 def _beside(path: str) -> str:
-    """Where the point of a recorded file says what is not there."""
+    """Path of the gaps beside a recorded file."""
     head, sign, rest = path.rpartition("://")
     return f"{head}{sign}{PurePosixPath(rest).parent.parent / GAPS_FILE}"

@@ -32,7 +32,7 @@ _ROWS_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class KeyListOptions:
-    """Which column holds what (None: the first known name), and how text lines are quoted (None: seen from the line)."""
+    """Names of columns (None: the first known name), and quoting of text lines (None: detected by line)."""
 
     key_column: str | None = None
     size_column: str | None = None
@@ -98,9 +98,9 @@ def _cut(file: InputFile, kind: str, parts: int) -> list[KeyListUnit]:
 class KeyListReader:
     """Iterate over the `KeyRows` of a unit.
 
-    A record that is no key raises DecodeError with path, place (byte, or row in CSV, JSON and Parquet) and reason; with
-    *permissive* it is appended to *bad* instead and reading goes on; *kept* of them are rows whose key is there.  *rows_total* is what
-    the file says it holds, if it does; whoever iterates sets *broke_off* where an error ended it.
+    Raises DecodeError with path, place (byte, or row in CSV, JSON and Parquet) and reason at a record that is no key; with
+    *permissive* the error is appended to *bad* and reading continues.  *kept* counts bad rows with a readable key, *rows_total* is
+    the row count in the file's metadata, if any.  The caller sets *broke_off* where an error ended the reading.
     """
 
     def __init__(self, unit: KeyListUnit, options: KeyListOptions, *, permissive: bool = False) -> None:
@@ -232,7 +232,7 @@ class KeyListReader:
         return key, size, ops
 
     def _rows_of(self, batches: Any) -> Iterator[KeyRows]:
-        """Yield the rows of Arrow record batches whose columns the options name."""
+        """Yield the rows of Arrow record batches; the options name their columns."""
         row = 0
         try:
             for batch in batches:
@@ -254,7 +254,7 @@ class KeyListReader:
             raise DecodeError(_reason(error), offset=row, source=self.unit.path) from error
 
     def _numbers(self, batch: pa.RecordBatch, name: str | None, row: int) -> NDArray[np.int64] | None:
-        """Return a numeric column as int64; what is missing is `NONE`, what is negative or no number is bad."""
+        """Return a numeric column as int64: missing values are `NONE`, negative and non-numeric ones are bad."""
         if name is None:
             return None
         column = batch.column(name)

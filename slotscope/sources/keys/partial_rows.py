@@ -1,4 +1,4 @@
-"""What the tasks of the key distribution share: options, and the rows that they return."""
+"""Options of the tasks of the key distribution, and the rows that they return."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPS_LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class TallyOptions:
-    """What to tally; with *advice* values are measured as `slotscope advise` has it."""
+    """Settings of a tally; with *advice* values are measured for `slotscope advise`."""
 
     details: bool = True
     permissive: bool = False
@@ -71,7 +71,7 @@ class PartialRows:
 
     @property
     def source(self) -> str:
-        """What rows say of their source that are not told another."""
+        """Default source of rows."""
         return self._source
 
     def owner_ids_of(self, numbers: NDArray[np.int64]) -> pa.Array:
@@ -98,7 +98,7 @@ class PartialRows:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def units(self, *units: UnitFacts) -> pa.RecordBatch:
-        """A row a unit, which says what it is; one that names no source is of ours."""
+        """Return one row of facts a unit; a unit without a source gets the default one."""
         sources = [facts.source or self._source for facts in units]
         fact_rows = [
             {name: value for name, value in asdict(facts).items() if name in _FACT_NAMES}
@@ -113,7 +113,7 @@ class PartialRows:
         )  # fmt: skip
 
     def bad(self, bad: list[DecodeError], skipped_bytes: int | None) -> pa.RecordBatch:
-        """What could not be read; *skipped_bytes* were passed over because of it."""
+        """Return rows of unreadable records; *skipped_bytes* were passed over because of them."""
         listed = bad[:BAD_ROWS_MAX]
         reasons = [error.reason for error in listed]
         if len(bad) > BAD_ROWS_MAX:
@@ -125,7 +125,7 @@ class PartialRows:
         )  # fmt: skip
 
     def groups(self, kind: int, tally: GroupTally, count: str, **more: pa.Array) -> pa.RecordBatch:
-        """The heavy groups of *tally*, what is counted in the column *count*."""
+        """Return the heavy groups of *tally*, with counts in the column *count*."""
         counts, sizes, memory, expires, keys_error, bytes_error, memory_error, depth = tally.counts().T
         columns = {count: pa.array(counts), **({"expires": pa.array(expires)} if count == "keys" else {}), **more}
         return self.of(

@@ -43,7 +43,7 @@ class KnownLoads:
 
 
 class InputSums:
-    """Sums of one input, whose node is known only at its end; *ops* are operations by slot."""
+    """Sums of one input; its node is known only at its end; *ops* are operations by slot."""
 
     def __init__(self, source: str, options: TallyOptions, owners: int, loads: KnownLoads) -> None:
         self.source = source

@@ -69,7 +69,7 @@ def _read_list(reader: KeyListReader, sums: KeySums, options: TallyOptions) -> U
 
 
 def _note_list(facts: UnitFacts, reader: KeyListReader, keys: int) -> None:
-    """Say which rows of a list, *keys* of which are there, could not be read, or not in full."""
+    """Add to *facts* the rows of a list that could not be read, or only in part; *keys* rows were read."""
     if not reader.bad:
         return
     unit = reader.unit
@@ -91,7 +91,7 @@ TALLIES: dict[type, Callable[[Any, int, TallyOptions], Iterator[pa.RecordBatch]]
     AofUnit: tally_log,
     AofStateUnit: tally_state,
 }
-"""What reads and sums up each kind of unit."""
+"""Function that reads and sums up each kind of unit."""
 
 
 def tally_units(
@@ -99,7 +99,7 @@ def tally_units(
 ) -> Iterator[pa.RecordBatch]:
     """Read the units that the rows of *numbers* index, one after the other, and yield the partial rows of each.
 
-    Raises DecodeError at the first bad byte; with ``options.permissive`` what was read before it is kept and the error becomes
+    Raises DecodeError at the first bad byte; with ``options.permissive`` earlier rows are kept and the error becomes
     a row of kind `BAD`.
     """
     _settle_worker()
@@ -111,7 +111,7 @@ def tally_units(
 
 @cache
 def _settle_worker() -> None:
-    """Once a worker process: take what is imported by now out of the garbage collector's sight.
+    """Freeze all imported objects for the garbage collector, once a worker process.
 
     PySpark collects garbage after every task; with our modules loaded that takes 50 ms, as long as a small task.
     """

@@ -20,7 +20,7 @@ def key_text(name: bytes) -> str:
 
 
 def key_texts(names: pa.Array) -> pa.Array:
-    """Return `key_text` of each of *names* (Arrow ``binary``); null stays null.  What is plain costs no Python object."""
+    """Return `key_text` of each of *names* (Arrow ``binary``); null stays null.  Plain names make no Python object."""
     if names.null_count == len(names):
         return pa.nulls(len(names), pa.string())
     plain = pc.fill_null(pc.match_substring_regex(names, _PLAIN), True)

@@ -6,11 +6,11 @@
 Options: ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: the keys before it are returned); ``crc`` (``true``: check the file's CRC64).
 
 Values: ``values`` (``false``; ``true`` adds column ``value``, the value as JSON text, docs/export.md). Which keys: ``match``, ``prefix``, ``type``,
-``db``, ``slot``, ``size``, ``ttl``, ``idle`` and ``freq``, as ``slotscope export`` takes them. No value of another key is looked at.
+``db``, ``slot``, ``size``, ``ttl``, ``idle`` and ``freq``, as ``slotscope export`` takes them. Values of other keys are not decoded.
 
-What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
+Memory in the server (columns ``memory_bytes`` and ``estimate``, docs/design/memory-model.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
-file), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
+file), ``server`` (``redis-8.0``: the release of the layout, instead of the dump's).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.values.part import local_file, mapped_bytes
 
 VALUE_BATCH_BYTES = 32 << 20
-"""Bytes of records whose values are made at once; one key may take more."""
+"""Bytes of records that are decoded to values at once; one key may take more."""
 VALUE_MARK = b',"value":'
-"""What stands before the value in a line of JSON; quotes in a key's name are escaped."""
+"""Text before the value in a line of JSON; quotes in a key's name are escaped."""
 
 
 class RdbReader(UnitReader):

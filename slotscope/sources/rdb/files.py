@@ -246,7 +246,7 @@ class RdbUnitReader:
             self._check_whole()
 
     def _skimmed(self) -> Iterator[KeyBatch]:
-        """What the skim has found; records are held until their batch was used."""
+        """Yield the batches of the skim; records are held until their batch was used."""
         held = self._held
         for batch in self.skimmer.batches(at_once=held is not None and held.is_full):
             yield batch
@@ -256,7 +256,7 @@ class RdbUnitReader:
     def _open(self) -> ByteStream:
         if not is_live(self.unit.path):
             return open_stream(self.unit.path, start=self.unit.start)
-        from slotscope.servers.dump_link import DumpOptions, LiveDump  # what talks to servers, only where there is one
+        from slotscope.servers.dump_link import DumpOptions, LiveDump  # connects to servers: imported only for one
 
         dump = LiveDump(self.unit.path, self._live or DumpOptions())
         return dump if self._held is None else self._held.following(dump)

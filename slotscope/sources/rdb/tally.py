@@ -1,4 +1,4 @@
-"""The task of some dumps, or of a range of one: their keys as sums, what is wrong with each, and every value under all conditions of `slotscope advise`."""
+"""Task over dumps, or a range of one: sums of their keys, their errors, and every value under all conditions of `slotscope advise`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AdviceTally:
             self.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
 
     def add(self, batch: KeyBatch, data: NDArray[np.uint8] | None, begin: int) -> None:
-        """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file; without it they count as they are."""
+        """Measure the keys of *batch*; *data* holds their records from offset *begin* of the file.  Without it keys count at their present size."""
         if not len(batch):
             return
         assert batch.memory_bytes is not None
@@ -155,7 +155,7 @@ def _spans(batch: KeyBatch) -> Iterator[tuple[KeyBatch, int, int]]:
 
 
 def tally_dumps(task: RdbTask, part: int, options: TallyOptions) -> Iterator[pa.RecordBatch]:
-    """Read the dumps of one task, one after the other, and yield their sums and what is wrong with each; raises DecodeError in strict mode."""
+    """Read the dumps of one task, one after the other, and yield their sums and errors; raises DecodeError in strict mode."""
     rows = PartialRows(task.units[0].path, part, options)
     sums = KeySums(rows, options)
     facts = []
@@ -173,7 +173,7 @@ def tally_dumps(task: RdbTask, part: int, options: TallyOptions) -> Iterator[pa.
 
 
 class _Dump:
-    """One dump, or a range of one, of a task; *facts* say what was found in it."""
+    """One dump, or a range of one, of a task, with its *facts*."""
 
     def __init__(self, unit: RdbUnit, sums: KeySums, options: TallyOptions) -> None:
         self.unit = unit
@@ -190,7 +190,7 @@ class _Dump:
             self._records = self._reader.hold() if is_live(unit.path) else RangeReader(unit.path)
 
     def read(self) -> None:
-        """Tally the keys that a server would load; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
+        """Tally the keys that a server would load; raises DecodeError in strict mode, else keeps the error that ended the reading."""
         unit = self.unit
         try:
             self._read()
@@ -230,7 +230,7 @@ class _Dump:
         return batch
 
     def _note(self) -> None:
-        """Say what was found, once all is read."""
+        """Fill *facts* and end the sums; call it after the last key."""
         facts, reader, skimmer = self.facts, self._reader, self._reader.skimmer
         facts.kind, facts.file_bytes = "rdb", skimmer.fed if is_live(self.unit.path) else self.unit.size
         if skimmer.databases:
@@ -248,13 +248,13 @@ class _Dump:
         self._sums.end(self._one, facts, self._node_id(), is_whole=self.unit.parts == 1)
 
     def _node_id(self) -> str | None:
-        """The node whose dump it is; None where no topology tells, and of a range: the others may hold more."""
+        """Return the node of the dump; None without topology, and of a range: the others may hold more."""
         if self.options.topology is None or self.unit.parts > 1:
             return None
         return attribute(self.unit.path, self._sums.keys_by_owner(self._one), self.options.topology).node_id
 
     def _note_memory(self, model: MemoryModel | None) -> None:
-        """Say by which model the keys were measured, and what the server would hold in all."""
+        """Add to *facts* the model that measured the keys, and the server's memory in total."""
         facts, tally = self.facts, self._one.tally
         self._one.loads.memory = model is not None
         facts.memory_model = model_name(model)

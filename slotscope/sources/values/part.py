@@ -37,9 +37,9 @@ _PIECE_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class PartFacts:
-    """What one part holds, and what it leaves out: *left_out* counts values by type and reason, *hollow* keys without elements.
+    """Counts of one part: *left_out* counts values by type and reason, *hollow* keys without elements.
 
-    *functions* are libraries that were met, *libraries* those that were written.
+    *functions* are libraries in the dump, *libraries* those that were written.
     """
 
     source: str
@@ -58,7 +58,7 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be written, and how: *keys_max* of the keys that *filter* chooses, for a server of *release* if as commands, with function *libraries* or not; *live* servers are asked so."""
+    """Settings of an export: at most *keys_max* of the keys that *filter* chooses, commands for a server of *release*, with or without function *libraries*; *live* are settings for servers."""
 
     filter: KeyFilter
     style: int
@@ -72,7 +72,7 @@ class Wanted:
 class PartReader:
     """Iterate over (bytes of the file, batch, chosen rows) of a *dump*, which stands for *source*; *facts* grow meanwhile.
 
-    Raises DecodeError with path, offset and reason at the first byte that is wrong, unless the request is permissive; UnrecordedError where the dump does not hold what a condition asks for.
+    Raises DecodeError with path, offset and reason at the first byte that is wrong, unless the request is permissive; UnrecordedError where the dump lacks a field of a condition.
     """
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
@@ -124,7 +124,7 @@ def local_dump(unit: RdbUnit, folder: str | None) -> Iterator[RdbUnit]:
 
 
 def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
-    """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of what is not a local file.
+    """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of remote dumps.
 
     Raises DecodeError, EncodeError and UnrecordedError.
     """
