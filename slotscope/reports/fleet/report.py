@@ -67,6 +67,11 @@ class ClusterState:
     failed: tuple[Failed, ...] = ()
 
     @property
+    def last_day(self) -> int:
+        """Incidents that began in the last 24 hours."""
+        return self.per_day[-1] if self.per_day else 0
+
+    @property
     def size_bytes(self) -> int | None:
         """In memory where that is known, else in the dumps."""
         return self.memory_bytes if self.memory_bytes is not None else self.serialized_bytes
@@ -88,6 +93,7 @@ class FleetReport:
         counts = (
             (sum(bool(cluster.open_incidents) for cluster in self.clusters), "with open incidents"),
             (sum(bool(cluster.failed) for cluster in self.clusters), "with a failed last run"),
+            (sum(bool(cluster.last_day) for cluster in self.clusters), "with incidents in the last 24 h"),
             (sum(cluster.is_partial for cluster in self.clusters), "read in part"),
             (sum((cluster.skew or 0) > UNEVEN for cluster in self.clusters), f"with a master above {UNEVEN}× the mean"),
             (
@@ -112,9 +118,9 @@ def is_old(at_ms: int | None, now_ms: int) -> bool:
 
 
 def rank(state: ClusterState) -> tuple[bool | float | str, ...]:
-    """What puts worse clusters before others: open incidents, a failed last run, what was read in part, then skew, then age."""
+    """What puts worse clusters before others: open incidents, failed last runs, recent incidents, partial input, skew, age."""
     return (
-        -state.open_incidents, not state.failed, not state.is_partial, -(state.skew or 0), state.taken_at_ms or 0, state.cluster,
+        -state.open_incidents, not state.failed, -state.last_day, not state.is_partial, -(state.skew or 0), state.taken_at_ms or 0, state.cluster,
     )  # fmt: skip
 
 
@@ -126,6 +132,7 @@ def troubles(state: ClusterState, now_ms: int) -> list[str]:
             f"{failed.job} failed {text.duration(age_s(failed.ended_at_ms, now_ms))} ago: {failed.reason}"
             for failed in state.failed
         ),
+        *([f"{text.plural(state.last_day, 'incident')} in the last 24 h"] if state.last_day else []),
         *(["read in part"] if state.is_partial else []),
         *([f"fullest master {state.skew:.2f}× the mean {state.skew_by}"] if state.skew and state.skew > UNEVEN else []),
         *(
@@ -155,12 +162,12 @@ def to_document(report: FleetReport) -> Document:
     troubled = {state.cluster: troubles(state, report.now_ms) for state in report.clusters}
     problems = [(cluster, trouble) for cluster, items in troubled.items() for trouble in items]
     table = Table(
-        "cluster-table", "Worst first: open incidents, failed runs, partial input, skew, age", _columns(report), report.clusters,
+        "cluster-table", "Worst first: open incidents, failed runs, recent incidents, partial input, skew, age", _columns(report), report.clusters,
         "slotscope fleet --json", on_page=CLUSTERS_ON_PAGE, on_terminal=CLUSTERS_ON_TERMINAL,
     )  # fmt: skip
     reading = (
         "Max/mean compares the fullest master with the mean of all masters: by memory, else by dump bytes, else by keys."
-        f" A value above {UNEVEN} is listed as a problem. So is a dump older than {text.duration(OLD_MS // 1000)}.",
+        f" A value above {UNEVEN} is listed as a problem. So is a dump older than {text.duration(OLD_MS // 1000)}, and an incident of the last 24 hours.",
         "Dump and Bus are the ages of the newest snapshot and history. An incident is open if its recording ends before the incident does.",
         f"The bars count incidents by the day on which they began, over the last {DAYS} days.",
         "A failed run is listed until a later run of the same job and cluster succeeds; see silver/runs.",
