@@ -36,12 +36,17 @@ _LISTENING: Final = "listening on "
 _COUNT: Final = re.compile(r"\d+ packets? ")
 SNAPLEN: Final = 262_144
 """Captured bytes of a packet: all of them."""
+DELAY_NS: Final = 1_200_000_000
+"""A packet comes at most so late: the kernel hands over a block of packets when it is full, or after the second that tcpdump asks for.
+
+``--immediate-mode`` would hand over each packet at once, but from a buffer with room for `SNAPLEN` bytes a packet, which a burst of 64 packets fills.
+"""
 
 
 def command_of(program: str, interface: str, ports: Iterable[int]) -> list[str]:
-    """The argument list: the bus *ports* only, every packet at once, nanoseconds, to the standard output."""
+    """The argument list: the bus *ports* only, nanoseconds, to the standard output without a buffer of tcpdump's own."""
     wanted = "tcp and (" + " or ".join(f"port {port}" for port in sorted(set(ports))) + ")"
-    options = ["-n", "-p", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-B", str(BUFFER_KIB)]
+    options = ["-n", "-p", "-U", "--time-stamp-precision=nano", "-B", str(BUFFER_KIB)]
     return [program, "-i", interface, *options, "-s", str(SNAPLEN), "-w", "-", wanted]
 
 
@@ -66,6 +71,8 @@ class Tcpdump:
         self.has_ended = False
         self.dropped = 0
         """Packets that the kernel dropped, by the last count of tcpdump."""
+        self.counted_ns = 0
+        """When that count was requested."""
         self.said = ""
         """The last line of its standard error that is no count."""
         self._process = subprocess.Popen(
@@ -81,7 +88,7 @@ class Tcpdump:
             fcntl(self._out, F_SETPIPE_SZ, PIPE_BYTES)
         self._reader = CaptureReader()
         self._rest = bytearray()
-        self._taken = 0
+        self._taken = self._asked_ns = 0
         self._words = bytearray()
 
     def read(self, wait_s: float, after_ns: int = 0) -> Packets:
@@ -147,12 +154,13 @@ class Tcpdump:
                 self.is_listening = True
             counts = _DROPPED.findall(message)
             if counts:
-                self.dropped = sum(map(int, counts))
+                self.dropped, self.counted_ns = sum(map(int, counts)), self._asked_ns
             elif message and not _COUNT.match(message):
                 self.said = message[:SAID_CHARS_MAX]
 
     def ask_counts(self) -> None:
         """Request the count of dropped packets; a later `read` stores it."""
+        self._asked_ns = time.time_ns()
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
 
@@ -208,6 +216,7 @@ class BusRecorder:
     _last_ns: int = 0
     _dropped: int = 0
     _dropped_ns: int = 0
+    """When the last count was requested."""
     _ended_ns: int = 0
     _failed: int = 0
     _next_s: float = 0.0
@@ -268,26 +277,32 @@ class BusRecorder:
     def _take(self, run: Tcpdump, wait_s: float) -> None:
         """Write the packets that arrive within *wait_s*."""
         lines = run.read(wait_s, self._after_ns)
-        now_ns = time.time_ns()
         if run.head and self.series.head != run.head:
-            self.series.end(now_ns)
+            self.series.end(self._arrived_ns)
             self.series.head = run.head
         if lines.data:
             self._after_ns, self._last_ns = 0, lines.last_ns
             self.packets += lines.packets
-            self.series.add(lines.data, now_ns, lines.last_ns)
+            self.series.add(lines.data, self._arrived_ns, lines.last_ns)
+
+    @property
+    def _arrived_ns(self) -> int:
+        """Packets up to this time have arrived."""
+        return max(time.time_ns() - DELAY_NS, self._begun_ns)
 
     def _turn(self) -> None:
         now_ns = time.time_ns()
         if self._run is not None:
-            if self.series.turn(now_ns):
+            if self.series.turn(self._arrived_ns):
                 self._run.ask_counts()
             self._note_drops(self._run, now_ns)
         self._note_room(now_ns)
 
     def _drain(self, run: Tcpdump) -> None:
-        """End a run and write its remaining packets."""
+        """End a run and write its packets up to now, which the kernel may hold for a while."""
         self._ended_ns = time.time_ns()
+        while not run.has_ended and time.time_ns() < self._ended_ns + DELAY_NS:
+            self._take(run, TURN_S)
         run.end()
         end_s = time.monotonic() + STOP_S
         while not run.has_ended and time.monotonic() < end_s:
@@ -322,7 +337,7 @@ class BusRecorder:
         if run.dropped > self._dropped:
             count = run.dropped - self._dropped
             self.gaps.add(Gap(Kind.BUS, self._dropped_ns, now_ns, Reason.DROPPED, self.options.interface, missed=count))
-            self._dropped, self._dropped_ns = run.dropped, now_ns
+        self._dropped, self._dropped_ns = run.dropped, max(self._dropped_ns, run.counted_ns)
 
     def _note_room(self, now_ns: int) -> None:
         from_ns = max(self.series.covered_ns, self._begun_ns)

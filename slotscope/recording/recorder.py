@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from cluster_core.formats.landing import Gap, Kind, Reason
 from cluster_core.node.state import BUS_PORT_STEP
-from slotscope.recording.bus import BusRecorder, CaptureOptions
+from slotscope.recording.bus import DELAY_NS, BusRecorder, CaptureOptions
 from slotscope.recording.point import GapBook, Point
 from slotscope.recording.series import FLUSH_NS, Series
 from slotscope.runtime.errors import InputError
@@ -264,7 +264,8 @@ class Recorder:
             return None
         recovered = self.point.recovered.get(kind, [])
         if recovered:
-            return max(series.written_ns for series in recovered) - FLUSH_NS
+            held_ns = FLUSH_NS + (DELAY_NS if kind is Kind.BUS else 0)
+            return max(series.written_ns for series in recovered) - held_ns
         folder = str(self.point.folder / kind)
         ends = [file.to_ns for file in self.point.stored() if os.path.dirname(file.path) == folder]
         return max((end for end in ends if end is not None), default=self.point.alive_ns)

@@ -32,7 +32,10 @@ Cell = str | Text | Callable[[int], Text]
 """A cell: words, a text, or a function from a width to a text (names of keys, which lose their middle)."""
 _Made = Text | Callable[[int], Text]
 FIGURES = ">"
-"""What the heading of a column of figures begins with: they stand to the right and are never cut."""
+"""First character of the heading of figures, which stand to the right and are never cut."""
+
+WHOLE = "<"
+"""First character of the heading of texts that are never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,13 @@ class Ink:
         self.console.print(grid, highlight=False)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Write rows without rules, indented by two; figures (`FIGURES`) keep their width, names share the rest."""
-        columns = [self.words(heading.removeprefix(FIGURES)) for heading in headings]
+        """Write rows without rules, indented by two; figures (`FIGURES`) and `WHOLE` texts keep their width, names share the rest."""
+        columns = [self.words(heading.lstrip(FIGURES + WHOLE)) for heading in headings]
         figures = [heading.startswith(FIGURES) for heading in headings]
+        fixed = [heading.startswith((FIGURES, WHOLE)) for heading in headings]
         made = [[self.words(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-        widths = self._widths(columns, figures, made)
+        widths = self._widths(columns, fixed, made)
         for heading, right, width in zip(columns, figures, widths, strict=True):
             table.add_column(
                 heading,
@@ -158,8 +162,8 @@ class Ink:
         indented.add_row("", table)
         self.console.print(indented, highlight=False)
 
-    def _widths(self, headings: Sequence[Text], figures: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
-        """Return the width of each column: figures first, then words, then fitted names."""
+    def _widths(self, headings: Sequence[Text], fixed: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
+        """Return the width of each column: *fixed* ones first, then words, then fitted names."""
         room = self.console.width - _INDENT - _GAP * (len(headings) - 1)
         cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(headings)
         fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]
@@ -167,7 +171,7 @@ class Ink:
             max([heading.cell_len, *(_made(cell, KEY_LENGTH_MIN).cell_len for cell in column)])
             for heading, column in zip(headings, cells, strict=True)
         ]
-        text_columns = [at for at, right in enumerate(figures) if not right and at not in fitted]
+        text_columns = [at for at, keeps in enumerate(fixed) if not keeps and at not in fitted]
         for at in fitted:
             widths[at] = max(widths[at], FITTED_MIN)
         while sum(widths) > room and text_columns:

@@ -14,7 +14,7 @@ from cluster_core.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind, Severity
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import HistoryReport, IncidentLine
-from slotscope.reports.ink import Ink
+from slotscope.reports.ink import WHOLE, Ink
 from slotscope.reports.terminal import print_counts, print_graded
 from slotscope.runtime import text
 
@@ -25,7 +25,7 @@ CLOCK_CELLS = 9
 MINUTE_MS = 60_000
 VAGUE = 5
 """A longest time above so many times the shortest says little: the list shows the shortest."""
-NODES_NAMED = 3
+NODES_NAMED = 2
 """Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
 
@@ -86,7 +86,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
         ink.heading("Incidents", f"{day}, UTC" if is_one_day else "UTC")
         names = _short_addresses(report)
         ink.table(
-            (">#", "time", ">duration", "what", "who", "impact"),
+            (">#", "time", ">duration", "what", "who", f"{WHOLE}impact"),
             [
                 (
                     str(incident.number),
@@ -108,7 +108,7 @@ WHAT: dict[tuple[str, str], str] = {
     (IncidentKind.FAILOVER, "manual"): "manual failover",
     (IncidentKind.FAILOVER, "forced"): "forced failover",
     (IncidentKind.FAILOVER, "takeover"): "takeover",
-    (IncidentKind.FAILURE, "not agreed"): "suspected failure",
+    (IncidentKind.FAILURE, "not agreed"): "unreachable",
     (IncidentKind.OUTAGE, "whole cluster"): "cluster down",
     (IncidentKind.RESTART, "rolling"): "rolling restart",
     (IncidentKind.RESHARDING, "cut short"): "resharding cut",

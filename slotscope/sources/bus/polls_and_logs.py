@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.landing import GAPS_FILE, Gap, read_gap
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, read_gap
 from cluster_core.formats.poll_lines import Poll, without_times
 from cluster_core.formats.prometheus_answer import MetricSample, without_repeats
 from cluster_core.replay.dispatch import Statement
@@ -256,7 +256,7 @@ class Unrecorded:
                 }
 
     def notes(self, first_ns: int, last_ns: int, ahead_ns: dict[str, int]) -> list[Caveat]:
-        """Caveats about the time from *first_ns* to *last_ns*: a line for each point and kind."""
+        """Warn of missing evidence between *first_ns* and *last_ns*, a line for each point and kind; SLOT-STATS are no evidence."""
         caveats = [
             Caveat.warning(Code.GAPS, f"{count} lines of {GAPS_FILE} of {series} cannot be read", series)
             for series, count in sorted(self._unread.items())
@@ -266,14 +266,19 @@ class Unrecorded:
             by_kind: dict[str, list[tuple[int, int, Gap]]] = {}
             for gap in gaps:
                 start_ns, end_ns = gap.from_ns - ahead, last_ns if gap.to_ns is None else gap.to_ns - ahead
-                if start_ns <= last_ns and end_ns >= first_ns:
+                if gap.kind is not Kind.SLOT_STATS and start_ns <= last_ns and end_ns >= first_ns:
                     by_kind.setdefault(gap.kind, []).append((max(start_ns, first_ns), min(end_ns, last_ns), gap))
             for kind, spans in sorted(by_kind.items()):
+                subjects = len({gap.subject for *_, gap in spans}) if kind == Kind.POLLS else 1
+                unrecorded_ns = covered_ns = 0
+                for start_ns, end_ns, _ in sorted(spans):
+                    unrecorded_ns += max(0, end_ns - max(start_ns, covered_ns))
+                    covered_ns = max(covered_ns, end_ns)
                 start_ns, end_ns, last = spans[-1]
-                seconds = sum(end - start for start, end, _ in spans) / 1e9
                 times = "once" if len(spans) == 1 else f"{len(spans)} times"
                 sentence = (
-                    f"{series} could not record {kind} {times}, {seconds:.1f} s in all, last from"
+                    f"{series} could not record {kind}{f' of {subjects} nodes' if subjects > 1 else ''} {times},"
+                    f" {unrecorded_ns / 1e9:.1f} s in all, last from"
                     f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}):"
                     " results for these times may be partial (bronze/unrecorded)"
                 )
