@@ -62,7 +62,7 @@ def command(request: Request = Request()) -> int:
 
 
 def steps(root: str) -> Iterator[Step]:
-    """What is shown, in this order: a title, and a command line without its first word; the recordings lie below *root*, see `lay_out`."""
+    """Return the demo's commands in order: a title, and a command line without its first word; recordings are below *root*, see `lay_out`."""
     there, here = f"{root}/{RECORDINGS}", ["--root", root]
     for name, folder in (("before", "before"), ("after", "dumps")):
         dumps = ["--rdb", f"{there}/{folder}/*.rdb", "--topology", f"{there}/nodes.txt"]

@@ -76,7 +76,7 @@ def command(*targets: str, request: Request = Request()) -> int | None:
 
 
 def _is_path(target: str) -> bool:
-    """What exists or has a slash is a path; so is a name without a port."""
+    """Whether *target* is a path: it exists, has a slash, or has no port."""
     return os.path.exists(target) or "/" in target or ":" not in target
 
 

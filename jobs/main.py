@@ -206,7 +206,7 @@ FAMILIES = {
     "tables": "List and remove snapshots, maintain and migrate the tables",
     "lab": "Explain failovers by Sentinel",
 }
-"""What the commands with the same first word do."""
+"""Help of commands with the same first word."""
 
 
 def program() -> App:

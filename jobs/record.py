@@ -148,7 +148,7 @@ def command(request: Request) -> None:
 
 
 def _published(request: Request, cluster: str, point: str) -> Callable[[Mapping[str, float]], None]:
-    """What publishes the counts of a status."""
+    """Return a function that publishes the counts of a status."""
     if request.metrics is None:
         return lambda status: None
     from slotscope.runtime.run_metrics import status_writer

@@ -45,7 +45,7 @@ def command(request: Plain = Plain()) -> int:
         contextlib.redirect_stdout(nowhere),
     ):
         lay_out(Path(root, RECORDINGS))
-        codes = []  # what the commands compile is kept in the user's cache folder
+        codes = []  # compiled code is kept in the user's cache folder
         if has_spark:
             codes += [run(arguments) for _, arguments in steps(root)]
             codes.append(run(["advise", "--root", root, "--snapshot", "before"]))

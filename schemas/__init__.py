@@ -1,1 +1,1 @@
-"""What the tables are: name, columns, key and partitioning, as values."""
+"""Definitions of tables: name, columns, key and partitioning."""

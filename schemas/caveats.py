@@ -36,7 +36,7 @@ class Code(StrEnum):
     SNAPSHOT_AGE = "snapshot_age"
     """Age of the dumps; later writes are not included."""
     MEMORY_EXCEEDS = "memory_exceeds"
-    """Estimated memory exceeds what the server used."""
+    """Estimated memory exceeds the server's used memory."""
     LOG_TRUNCATED = "log_truncated"
     """A crash cut the last append-only file."""
     UNCERTAIN_KEYS = "uncertain_keys"

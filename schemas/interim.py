@@ -1,4 +1,4 @@
-"""What a task of the key distribution returns: partial sums, never a row a key.  Not a table on disk."""
+"""Rows that a task of the key distribution returns: partial sums, never a row a key.  Not a table on disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT = range(9, 13)
 (`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a
 command that servers are known to have.
 
-A task sums what it reads of one node: *source* of a `SLOT`, `TYPE`, `RANGE` or `TTL` is the first input of that node, that of a `TAG` or
-`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*), whose sum is *offset*.  `OWNER` counts the keys of one input by the owner of their slots.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
+A task sums all inputs of one node: *source* of a `SLOT`, `TYPE`, `RANGE` or `TTL` is the first input of that node, that of a `TAG` or
+`PREFIX` the first of the task.  A `RANGE` counts keys of a type by the digits (*number*) of a measure (*text*); *offset* is the sum of the measure.  `OWNER` counts the keys of one input by the owner of their slots.  `ADVICE` is a row of `ADVICE_PARTIAL`: its kind in *text*, its number in *offset*.
 """
 
 
@@ -30,7 +30,7 @@ def _counted() -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class UnitFacts:
-    """What one task found in a file, or in a range of one; what is None, false or empty was not found, or is not known."""
+    """Facts of one task about a file, or a range of one; None, false or empty where absent or unknown."""
 
     source: str = ""
     kind: str = ""
@@ -74,7 +74,7 @@ class UnitFacts:
     not_modelled: str | None = None
     uncertain_keys: int | None = None
 
-    # what could not be read
+    # unreadable parts
     bad_records: int | None = _counted()
     unread_bytes: int | None = _counted()
     records: int | None = _counted()
@@ -82,7 +82,7 @@ class UnitFacts:
     unread_records: int | None = _counted()
     ends_early: bool = False
 
-    # what its sums know
+    # known sums
     knows_serialized_bytes: bool = False
     knows_memory_bytes: bool = False
     knows_expires: bool = False
@@ -100,7 +100,7 @@ class UnitFacts:
     missed_log_keys: int | None = None
     missed_log_bytes: int | None = None
     untracked_keys: int | None = _counted()
-    """Keys whose tag or prefixes are too long to group."""
+    """Keys with a tag or prefixes too long to group."""
 
     @property
     def holds_keys(self) -> bool:
@@ -108,7 +108,7 @@ class UnitFacts:
         return self.kind == "rdb" or self.role == "state"
 
     def words(self) -> dict[str, str]:
-        """What was found, as the words of ``silver/sources``."""
+        """Return the facts as texts for ``silver/sources``."""
         found = {name: getattr(self, name) for name in [fact.name for fact in FACTS] if name != "aux"}
         return {name: _word(value) for name, value in found.items() if _is_said(value)} | self.aux
 
@@ -195,4 +195,4 @@ ADVICE_PARTIAL = pa.schema(
         pa.field("amounts", several(LONG), nullable=False),
     ]
 )
-"""What `slotscope.sources.rdb.tally` returns of a unit: sums by kind (slot, type, keys, prefix, curve), number and name."""
+"""Rows that `slotscope.sources.rdb.tally` returns of a unit: sums by kind (slot, type, keys, prefix, curve), number and name."""

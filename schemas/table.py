@@ -75,7 +75,7 @@ class Table:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The Delta properties of a new table; consumers of gold tables can read what changed between two versions."""
+        """The Delta properties of a new table; consumers of gold tables can read the changes between two versions."""
         return LAYOUT | ({"delta.enableChangeDataFeed": "true"} if self.name.startswith("gold/") else {})
 
     @property

@@ -1,7 +1,7 @@
 """Options that several commands share, and the kinds of options.
 
 A command's options are one dataclass, `Request`, in the module of this package that is named after the command: a field is an option,
-the text below it is its help, and an instance is what the program passes on.  Annotations here are values, not texts: requests that inherit
+the text below it is its help, and the program passes an instance on.  Annotations here are values, not texts: requests that inherit
 them stand in other modules.
 """
 
@@ -101,7 +101,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def options(kind: type[T]) -> type[T]:
-    """Make *kind* a frozen dataclass whose fields are options of their own names, or arguments where ``kw_only`` is False."""
+    """Make *kind* a frozen dataclass; its fields are options of their own names, or arguments where ``kw_only`` is False."""
     return Parameter(name="*")(dataclass(frozen=True, kw_only=True, slots=True)(kind))
 
 
@@ -193,7 +193,7 @@ class SnapshotOptions(Common):
 
 @options
 class Recorded(TableOptions):
-    """Options of every command about what history wrote."""
+    """Options of every command that reads a history."""
 
     snapshot: str = LATEST
     """Name of the snapshot, or latest"""
@@ -251,6 +251,6 @@ class AccessOptions:
 
 
 BYTES_PER_SECOND = 50e6
-"""Of a dump that a live server makes."""
+"""Default rate of a live server's dump."""
 NO_OPTIONS = AccessOptions()
-"""What holds where the user says nothing."""
+"""Defaults of access."""

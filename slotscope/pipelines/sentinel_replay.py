@@ -36,7 +36,7 @@ PROFILE = "sentinel"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a replay came to; *strangers* are files and nodes that belong to no known sentinel."""
+    """Counts of a replay; *strangers* are files and nodes that belong to no known sentinel."""
 
     lines: int
     answers: int
@@ -60,7 +60,7 @@ class Outcome:
 def find_files(
     *, log: Sequence[str] = (), polls: Sequence[str] = (), log_zone: str = "UTC", log_node: Sequence[str] = ()
 ) -> SentinelFiles:
-    """Find the files; raises InputError and DecodeError for what cannot work."""
+    """Find the files; raises InputError for invalid options, DecodeError for missing files."""
     if not (log or polls):
         raise InputError("nothing to read: name logs with --log, or polls with --polls")
     zone_of(log_zone)

@@ -1,4 +1,4 @@
-"""A grid of simulated runs on Spark, one task a run, and what the runs have in common."""
+"""A grid of simulated runs on Spark, one task a run, and quantiles of their figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slotscope.runtime.storage.runs import Run
 from slotscope.runtime.storage.tables import Change, apply_changes
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
-"""Figures of which there are quantiles."""
+"""Figures with quantiles."""
 _SHARD = pa.struct(fields_of(ShardOutcome))
 _RUN = pa.schema(
     [
@@ -32,7 +32,7 @@ _RUN = pa.schema(
         pa.field("failed_shards", several(_SHARD), nullable=False),
     ]
 )
-"""What a task returns: a row of gold/simulated_runs, its case, and its shards."""
+"""Row that a task returns: a row of gold/simulated_runs, its case, and its shards."""
 _KEYS = ["case", *(field.name for field in PARAMETERS)]
 _MEASURED = pa.schema([field for field in _RUN if field.name in (*_KEYS, *FIGURES)])
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -45,7 +45,7 @@ def run_grid(spark: SparkSession, grid: Grid) -> DataFrame:
 
 
 def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid) -> Iterator[pa.RecordBatch]:
-    """Run the trials whose numbers come in."""
+    """Run the trials of the numbers in *batches*."""
     if not gc.get_freeze_count():
         gc.freeze()  # Spark's worker collects after each task: modules need not be looked through every time
     for batch in batches:
@@ -77,7 +77,7 @@ def _shards(rows: pa.Table) -> pa.Table:
 
 
 def quantiles(runs: pa.Table) -> pa.Table:
-    """How each figure is distributed over the runs of a case, of which all are in *runs*."""
+    """Return the distribution of each figure over the runs of a case; *runs* holds all of them."""
     rows = []
     keys = runs.select(_KEYS).group_by(_KEYS).aggregate([]).sort_by("case").to_pylist()
     for key in keys:

@@ -206,7 +206,7 @@ def _mark_killed(root: str, before: datetime) -> None:
 def migrate(root: str) -> Answer:
     """Bring the tables of an older version to the current form; return the rows removed from each.  InputError where *root* holds none.
 
-    Tables of form 1 hold rows of all runs; those count whose ``run_id`` is in ``silver/runs.counted``.  Other rows are removed first, which
+    Tables of form 1 hold rows of all runs; those with a ``run_id`` in ``silver/runs.counted`` count.  Other rows are removed first, which
     changes nothing for readers of form 1.  One commit to ``silver/runs`` then makes the root one of the current form.
     """
     if not exists(root, RUNS):

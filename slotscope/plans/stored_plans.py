@@ -63,9 +63,9 @@ def epoch_ms(moment: datetime) -> int:
 
 
 def read_unchanged_plan(root: str, plan_id: str) -> StoredPlan:
-    """Return a plan whose tables are what was written when it was made; InputError as `read_stored_plan`, PlanError for any other.
+    """Return a plan with unchanged tables; InputError as `read_stored_plan`, PlanError for a changed plan.
 
-    Whoever acts on a plan, or measures by it, reads it here: what was proven is what its id is the digest of.
+    Execution and audit read plans here: the id of a plan is the digest of its proven content.
     """
     stored = read_stored_plan(root, plan_id)
     wrong = compare_tables(root, stored)

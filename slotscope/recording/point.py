@@ -242,7 +242,7 @@ class Point:
         return found
 
     def keep_within_bounds(self, now_ns: int) -> int:
-        """Delete the oldest finished files as the bounds want it; return how many bytes are left.  What a store has not got is a gap then."""
+        """Delete the oldest finished files beyond the bounds and return the remaining bytes.  Deleted files that no store has become a gap."""
         files = self.stored()
         gone = [file for file in files_to_delete(files, self.bounds, now_ns) if file.path != self.bringing]
         for file in gone:

@@ -153,11 +153,11 @@ class PollRecorder:
 
 TURN_S: Final = 0.5
 BOUNDS_S: Final = 2.0
-"""What is kept is counted so often."""
+"""Interval at which kept files are counted."""
 
 
 class Wanted(NamedTuple):
-    """What is recorded: kinds, nodes of this host, how they are asked, how the bus is captured."""
+    """Settings of a recording: kinds, nodes of this host, access and schedule of polls, capture of the bus."""
 
     kinds: frozenset[Kind]
     nodes: Sequence[Address]
@@ -169,7 +169,7 @@ class Wanted(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How far it is: counts since the start, and bytes on the disk."""
+    """Progress: counts since the start, and bytes on the disk."""
 
     packets: int
     answers: int

@@ -146,7 +146,7 @@ class Table(NamedTuple):
     """A record a row, or a list of one value or `Cell` a column.
 
     *source* has all rows where these are the first; *foot* is one more row, of totals.  A terminal
-    does not count the rest of what *is_sample*.
+    does not count the rest if *is_sample*.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """The pages of a root as one list, and links between pages about one snapshot.
 
-Beside every page lies a card, ``ROOT/reports/cards/NAME.json``: what the page is about and its verdict, so that no page has to be
-read for the list.  Each page has its own card, so jobs that end at the same time do not overwrite what the other one says.
+Beside every page lies a card, ``ROOT/reports/cards/NAME.json``: the subject of the page and its verdict, so that no page has to be
+read for the list.  Each page has its own card, so jobs that end at the same time do not overwrite each other's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One self-contained HTML page: templates, styles and scripts in one file that needs no network.
 
-A page is safe against what it shows in three layers: `slotscope.runtime.text` makes names printable, Jinja2
+A page is safe against its data in three layers: `slotscope.runtime.text` makes names printable, Jinja2
 escapes them, and the page's own Content-Security-Policy (W3C CSP 3) runs nothing but the one script and the
 one style sheet whose SHA-256 it states.  Data travels as JSON in a ``<script type="application/json">``, in
 which ``<``, ``>``, ``&`` and line separators are escaped.
@@ -35,7 +35,7 @@ def render_page(
 ) -> str:
     """Render *template*, which extends ``base.html``; equal input gives equal text.
 
-    *data* is what the *scripts* read.  They are file names beside the templates and run after the page's
+    The *scripts* read *data*.  They are file names beside the templates and run after the page's
     own (theme, sortable tables).
     """
     style = read_template(STYLE_SHEET)

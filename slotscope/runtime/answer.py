@@ -1,4 +1,4 @@
-"""`Answer`: what a query gives, whatever engine was asked."""
+"""`Answer`: the result of a query, independent of the engine."""
 
 from __future__ import annotations
 

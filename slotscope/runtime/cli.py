@@ -1,6 +1,6 @@
 """The command line of every job: options that all share, exit codes, errors in one line.
 
-A module ``jobs/<command>.py`` is what spark-submit runs::
+spark-submit runs a module ``jobs/<command>.py``::
 
     def command(request: Request) -> int | None:
         '''Show where the load is.'''
@@ -238,7 +238,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # so that the flush at exit does not complain again
         return READER_GONE
-    except Exception as error:  # the one place: whatever it is becomes a line and an exit code
+    except Exception as error:  # every error becomes a line and an exit code
         if debug:
             traceback.print_exc()
         failure = describe(error)
@@ -248,7 +248,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
 
 
 def read_options(kind: Callable[[], Asked], tokens: Sequence[str]) -> Asked:
-    """What the options *tokens* say, as a command line of the dataclass *kind* would; raises InputError."""
+    """Parse *tokens* as a command line of the dataclass *kind*; raises InputError."""
     nothing = kind()
 
     def command(request: Any = nothing) -> None:
@@ -265,8 +265,7 @@ def read_options(kind: Callable[[], Asked], tokens: Sequence[str]) -> Asked:
 def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> None:
     """`run`, then leave Python with the exit code.
 
-    Python is spared to look through the hundreds of thousands of objects that a start makes and keeps, and numpy to start threads for
-    products of matrices, of which there are none.
+    Objects of the start are frozen for the garbage collector, and numpy starts no threads: there are no products of matrices.
     """
     gc.set_threshold(_NEW_OBJECTS)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -22,7 +22,7 @@ _CODE_FOLDER = re.compile("-[0-9a-f]{32}$")
 
 
 def compiled_since(unix_time: float) -> str:
-    """In words, that code was kept since *unix_time*, by whatever process of this user: its first run takes long; nothing where none was."""
+    """Return a notice if a process of this user compiled code since *unix_time*, empty otherwise."""
     own = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder().parent, CACHE_FOLDER)
     try:
         folders = [folder for folder in os.scandir(own) if _CODE_FOLDER.search(folder.name)]
@@ -32,7 +32,7 @@ def compiled_since(unix_time: float) -> str:
 
 
 def pack_for_executors(archive: Path) -> int:
-    """Write what this user has compiled to a zip that unpacks as a cache folder; how many files."""
+    """Write this user's compiled code to a zip that unpacks as a cache folder; return the number of files."""
     files = [file for folder in _folders() for file in sorted(folder.glob("*.nb[ci]"))]
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in files:

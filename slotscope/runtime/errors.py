@@ -1,15 +1,13 @@
-"""What a user did wrong, as opposed to what a file holds (`cluster_core.errors.DecodeError`) and to what we
-did wrong, or what another job did first.
-"""
+"""Errors of users and of concurrent jobs; damaged files raise `cluster_core.errors.DecodeError`."""
 
 from __future__ import annotations
 
 
 class InputError(Exception):
-    """A job cannot do what it was asked: a file is missing, a glob matches nothing, a setting is unknown,
+    """A job cannot run as requested: a file is missing, a glob matches nothing, a setting is unknown,
     Java is too old.
 
-    The message is the one line that the user reads, and says what to do.  It may be raised on an executor:
+    The message is the only line that the user reads, and says how to fix it.  It may be raised on an executor:
     only the text travels, see `slotscope.runtime.failure`.
     """
 

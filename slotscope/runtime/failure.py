@@ -1,7 +1,7 @@
-"""From an exception to what a user gets: an exit code and one line.
+"""From an exception to an exit code and one line for the user.
 
 An error that was raised on an executor arrives as text only, inside the trace that Spark wraps around it; the
-last line of a Python trace names the class and its message, and that is what is looked for here.
+last line of a Python trace names the class and its message; that line is searched here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LINE_CHARS_MAX = 1000
 SEE_HELP = " (see --help)"
 OF_SPARK = frozenset(["pyspark", "py4j", "delta", "pandas"])
 NEEDS_SPARK = 'this needs Spark: install the extra "spark": pip install ".[spark]" in the clone'
-"""Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
+"""Error where one of these packages is missing; they are imported only by commands that need Spark."""
 
 _OURS = re.compile(
     r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.(?:InputError|PlaceError)): (?P<message>.*)$",
@@ -51,11 +51,11 @@ _REFUSED = re.compile(
 
 
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
-"""What the system says where nothing can be written any more, whoever tried it."""
+"""Errors of the system for a full or read-only disk."""
 
 
 _TAKEN = "Multiple streaming"
-"""What Spark says where another stream writes the same checkpoint; follow is what has one."""
+"""Part of Spark's error where another stream writes the same checkpoint; only follow has one."""
 TAKEN_LINE = "checkpoints/follow of this root: another follow is at work in it, or was killed a moment ago: run this again when it has ended"
 
 
@@ -125,7 +125,7 @@ _PYTHON_TYPE = re.compile(r'unable to convert (".*") into .*')
 
 
 def _usage(error: CycloptsError) -> str:
-    """What is wrong with the command line, and where to read more."""
+    """Return the error in the command line, with a reference to the help."""
     if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
         return no_such_command((error.unused_tokens or ["?"])[0], list(error.app or ()))
     if isinstance(error, UnusedCliTokensError):

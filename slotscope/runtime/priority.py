@@ -1,4 +1,4 @@
-"""What may take its time does so: work beside servers, which clients wait for, gives way to them."""
+"""Low priority for work beside servers: clients wait for these."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 STEPS = 10
-"""Of niceness: a tenth of the time of a processor that another process wants, too."""
+"""Steps of niceness: a tenth of the time of a shared processor."""
 THREAD_NICENESS = 3
-"""Niceness of a thread beside which others do what is asked for sooner."""
+"""Niceness of a background thread."""
 
 
 @contextmanager
@@ -32,6 +32,6 @@ def low_priority() -> Iterator[None]:
 
 
 def step_back() -> None:
-    """Let this thread step back behind threads of other processes: what these do is asked for sooner than what it does."""
+    """Lower the priority of this thread: threads of other processes have more urgent work."""
     if sys.platform == "linux":  # elsewhere a thread has no priority of its own
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THREAD_NICENESS)

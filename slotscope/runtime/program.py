@@ -1,4 +1,4 @@
-"""The name by which a person starts this program again, and where it keeps what can be made again."""
+"""Name of this program in a shell, and its cache folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = "slotscope-data"
 """Folder of the tables where neither the command line nor the environment names one."""
 ROOT_VARIABLE = "SLOTSCOPE_ROOT"
 LATEST = "latest"
-"""What a person says in the place of a name for the newest snapshot, or plan."""
+"""Name that stands for the newest snapshot, or plan."""
 
 
 def program_name() -> str:
@@ -39,6 +39,6 @@ def shell_word(word: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what can be made again."""
+    """Return the folder for caches of this user."""
     named = os.environ.get("XDG_CACHE_HOME", "")  # by its specification a path that is not absolute counts as not set
     return Path(named if os.path.isabs(named) else Path.home() / ".cache", NAME)

@@ -1,7 +1,7 @@
-"""Says that work goes on: a line on the error stream for what takes longer than a few seconds.
+"""Progress of work on the error stream: a line for steps of more than a few seconds.
 
 On a terminal the line is drawn in place and vanishes; elsewhere (a log file, CI) a plain line comes now and
-then.  Work that is done at once says nothing.
+then.  Shorter steps print nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def silence() -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
-    """Tell that *what* ("reading") goes on while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if it knows."""
+    """Show the step *what* ("reading") while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if known."""
     if _silent.get() or sys.stderr is None or sys.stderr.closed:
         yield
         return
@@ -50,7 +50,7 @@ def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
 
 
 def explain(cause: Callable[[float], str]) -> None:
-    """Let *cause* say what makes a step that began at a Unix time slower than it will be the next time, or nothing."""
+    """Set *cause*: it returns the reason why a step, begun at a Unix time, is slower than the next time, or an empty text."""
     _causes[:] = [cause]
 
 
@@ -63,7 +63,7 @@ def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
 
     if done.wait(PATIENCE_SECONDS):
         return
-    from rich.console import Console  # what is done at once draws nothing
+    from rich.console import Console  # short steps draw nothing
 
     console = Console(stderr=True)
     if console.is_terminal:

@@ -60,7 +60,7 @@ def status_writer(place: str, prefix: str, labels: Mapping[str, str]) -> Callabl
             if name not in gauges:
                 gauges[name] = Gauge(f"{prefix}_{name}", name.replace("_", " "), tuple(labels), registry=registry)
             gauges[name].labels(**labels).set(value)
-        with suppress(OSError):  # what is measured goes on; the file shows its age
+        with suppress(OSError):  # the work goes on; the file shows its age
             publish()
 
     return write

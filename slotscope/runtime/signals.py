@@ -12,7 +12,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def caught_signals(subscribe: Callable[[Callable[[], None]], None]) -> Iterator[None]:
-    """Call *subscribe* for SIGINT and SIGTERM while the ``with`` block runs; what it is given restores their usual effect at once."""
+    """Call *subscribe* for SIGINT and SIGTERM while the ``with`` block runs; its argument restores their usual effect at once."""
     before = {number: signal.getsignal(number) for number in ENDING}
 
     def restore() -> None:

@@ -50,7 +50,7 @@ _REASONS: Final = {
         "the store at {} does not answer: check its endpoint and the network (docs/clusters.md)"
     ),
 }
-"""Reasons by what the clients of stores say."""
+"""Reasons by errors of the clients of stores."""
 _OF_A_STORE: Final = re.compile(r"Error performing|\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -156,7 +156,7 @@ def environment() -> dict[str, str]:
 
 
 def reason(error: Exception) -> str:
-    """The reason of a file system's error and what to do about it, in one line without secrets."""
+    """Return the reason of a file system's error and its remedy, in one line without secrets."""
     text = _COLOURS.sub("", str(error))
     if _OF_A_STORE.search(text):
         for sign, sentence in _REASONS.items():

@@ -40,8 +40,8 @@ def shown(key: bytes, limit: int = KEY_LENGTH_MAX, *, ascii_only: bool = False) 
 
     Valid UTF-8 stays text.  Control characters and bytes that are not UTF-8 become ``\xNN``; direction
     overrides, zero-width, private and unassigned characters become ``\u{NNNN}``; a backslash is doubled, so
-    the escapes can be read back.  What is too long loses its middle, where its length in bytes is said if
-    *limit* leaves room for it.  Only the ends of a long key are looked at.
+    the escapes can be read back.  Long keys lose their middle; their length in bytes stands there if *limit*
+    leaves room for it.  Only the ends of a long key are looked at.
 
     >>> shown(b"user:1\x1b[31m")
     'user:1\\x1b[31m'
@@ -78,7 +78,7 @@ def _named_pieces(raw: bytes, ascii_only: bool) -> list[str]:
 
 
 def printable(words: str, limit: int = 2000, *, ascii_only: bool = False) -> str:
-    """Return *words* of our own (a warning, a path, an address) with what is unsafe escaped as in `shown`.
+    """Return *words* of our own (a warning, a path, an address) with unsafe characters escaped as in `shown`.
 
     Backslashes stay single, because such text may already hold escapes.  Anything beyond *limit* characters
     is cut.
@@ -156,7 +156,7 @@ def _sign(number: int) -> str:
 
 
 def percent(part: int | None, whole: int | None) -> str:
-    """Return what share of *whole* is *part*; only nothing is ``0 %`` and only everything is ``100 %``."""
+    """Return *part* as a percentage of *whole*; only nothing is ``0 %`` and only everything is ``100 %``."""
     if part is None or not whole:
         return NOTHING
     value = 100 * part / whole

@@ -1,7 +1,7 @@
 """Read the dump that a live server sends to a replica, at a bounded rate, without storing it.
 
-What is sent: INFO, REPLCONF, SYNC, and AUTH.  The server is not written to; it forks once and forgets us when the connection closes, which
-it is as soon as the dump is there.
+Commands sent: INFO, REPLCONF, SYNC, and AUTH.  They write nothing to the server.  It forks once and forgets this replica when the
+connection closes, at the end of the dump.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, LinkError, NodeLink
 
 CAPABILITIES: Final = (("REPLCONF", "capa", "eof"), ("REPLCONF", "rdb-only", "1"))
-"""That a dump may end with a mark, and that nothing is wanted after it; a server that does not know one says so, and goes on.
+"""Capabilities: a dump may end with a mark, and no commands follow it; a server without one answers with an error and continues.
 
-Valkey 9 is told its own version, too: to a replica that names none it sends what Redis 7.2 reads.
+Valkey 9 also gets its own version: to a replica without a version it sends the format of Redis 7.2.
 """
 BYTES_PER_SECOND_MIN: Final = 1000
 """Timeout of a server for a slow replica."""

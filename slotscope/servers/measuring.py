@@ -1,8 +1,8 @@
 """Memory of the keys of one node: all of them where the time allows it, else the large ones and a random sample of the rest.
 
-SCAN names every key and MEMORY USAGE measures it.  Where a part of the time shows that it is not enough for all keys, collections above
-`LARGE_BYTES` are sought with SCAN TYPE, which returns no key of another type, and the rest is sampled with RANDOMKEY.  INFO limits what all
-keys can take (`cluster_core.load.sampling.Part.limits`).
+SCAN names every key and MEMORY USAGE measures it.  Where the time is not enough for all keys, collections above
+`LARGE_BYTES` are searched with SCAN TYPE, which returns no key of another type, and the rest is sampled with RANDOMKEY.  INFO bounds the
+memory of all keys (`cluster_core.load.sampling.Part.limits`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SAMPLES: Final = 2000
 """Some tenths of a millisecond of the server's time, with an error of some tenths of a per cent."""
 LARGE_AT_ONCE: Final = 5
 NAMED_MAX: Final = 20
-"""Keys of a part whose types are asked."""
+"""Keys of a part that are asked for their types."""
 PILOT_SHARE: Final = 0.2
 """Part of the time after which it is decided whether all keys can be measured."""
 PILOT_S_MAX: Final = 5.0

@@ -211,7 +211,7 @@ class NodeLink:
             self._reader.feed(data)
 
     def read_raw(self, count: int, within_s: float) -> bytes:
-        """Return the next bytes as they are, up to *count*: what follows a command whose answer is no reply."""
+        """Return the next raw bytes, up to *count*, after a command without a RESP reply."""
         self._socket.settimeout(within_s)
         return self._receive(count, f"nothing came for {within_s:g} s")
 

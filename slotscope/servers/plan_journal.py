@@ -62,7 +62,7 @@ class PlanJournal:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> list[Step]:
-        """Return what earlier runs wrote, oldest first."""
+        """Return the records of earlier runs, oldest first."""
         if not exists(self.root, PLAN_STEPS):
             return []
         rows = read_rows(self.root, PLAN_STEPS, plan_id=self.plan_id)

@@ -1,8 +1,8 @@
 """Measure the load of every slot of a live cluster from one address, with paced read-only commands.
 
-Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.4 started with
-``cluster-slot-stats-enabled``), else that of the keys, measured as `slotscope look` measures them, at replicas where there are any.  Only
-what `visits.ASKED`, `survey.SENT` and `measuring.SENT` list is sent.
+Keys are counted slot by slot.  Memory comes from CLUSTER SLOT-STATS (Redis 8.4 started with ``cluster-slot-stats-enabled``),
+else from keys measured as in `slotscope look`, at replicas where there are any.  Only commands of
+`visits.ASKED`, `survey.SENT` and `measuring.SENT` are sent.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from slotscope.servers.visits import Visit, in_turns, topology_of, visited
 class SlotWeights:
     """Loads of all slots by resource, and the topology of the cluster.
 
-    *memory* is how that of masters was estimated, nothing of those that told it, *fitted* if to what they say of their data; *limits* is
-    what their servers have room for.
+    *memory* is the basis of estimates, without masters that count memory by slot, *fitted* if scaled to their data size;
+    *limits* is the room of their servers.
     """
 
     topology: Topology
@@ -205,10 +205,10 @@ class MemoryLimits(NamedTuple):
 
 
 def memory_limits(infos: Mapping[str, Mapping[str, str]], held: Mapping[str, float]) -> MemoryLimits:
-    """Return how much data masters have room for: *infos* are the fields of their INFO, *held* is what their slots hold, by node id.
+    """Return the bytes of data that masters have room for: *infos* are the fields of their INFO, *held* the bytes in their slots, by node id.
 
-    A server may use `HEADROOM` of its maxmemory, as when slots move, and what it keeps besides data stays: what it *held* may grow by
-    what is left.  Who evicts keys is always full, and that is no limit to slots.
+    A server may use `HEADROOM` of its maxmemory, as when slots move, and its memory besides data stays: *held* may grow by the
+    rest.  A server that evicts keys is always full; that does not limit its slots.
     """
     capacity: dict[str, int] = {}
     evicting: dict[str, str] = {}

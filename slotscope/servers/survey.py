@@ -1,8 +1,8 @@
 """Measure load and health of a live cluster from one address, with paced read-only commands.
 
-Every node is asked what it believes and how it is, twice: what grew between is the rate.  The keys of each master are measured
-(`measuring`), at one of its replicas where one has its data.  Only what `visits.ASKED`, `measuring.SENT`, `measuring.ELEMENTS` and
-`SENT` list is ever sent, and AUTH.
+Every node is asked twice for its view and its INFO: growth of counters gives rates.  The keys of each master are measured
+(`measuring`), at a replica with its data if there is one.  Only AUTH and the commands of `visits.ASKED`, `measuring.SENT`,
+`measuring.ELEMENTS` and `SENT` are sent.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ WINDOW_S_MIN: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """One master: its own slots as it sees them (none outside a cluster), what it counts in them, its keys as far as they were drawn.
+    """One master: its own slots as it sees them (none outside a cluster), its counts in them, its sample of keys.
 
-    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot before keys were drawn.
+    *unsampled* is the reason for no sample; *cpu_usec* is the processor time of commands by slot before the sample.
     """
 
     checkup: Checkup
@@ -244,7 +244,7 @@ def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
 
 
 def dump_sources(first: Address, access: Access, rate: float | None) -> tuple[list[Address], Topology | None]:
-    """Whose dumps hold all keys of the cluster of *first*: a replica of each master, or the master that has none; or *first*, in no cluster.
+    """Return nodes with dumps of all keys of *first*'s cluster: a replica of each master, or the master without one; *first* outside a cluster.
 
     Raises InputError where a node cannot be asked.
     """

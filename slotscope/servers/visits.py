@@ -38,7 +38,7 @@ REMEMBERED: Final = 16
 BURSTS_A_SECOND: Final = 10
 REST_S_MAX: Final = 1.0
 _TURN: Final = threading.RLock()
-"""Whoever asks a node of this machine in `in_turns` holds it, but while it waits."""
+"""Held by the thread that asks a node of this machine in `in_turns`, except while it waits."""
 
 
 class PacedLink:

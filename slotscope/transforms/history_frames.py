@@ -21,7 +21,7 @@ from slotscope.sources.bus.captured import BELIEFS
 from slotscope.sources.bus.observers import REPLAYED, unpack_beliefs
 
 KIND = "row_kind"
-"""The column that says what a row of a task is."""
+"""Column with the kind of a task's row."""
 BLOBS_HERE_MAX = 64
 """Blobs of rows that the driver may take, where they have few rows."""
 COMPARED_MAX = 100_000
@@ -32,14 +32,14 @@ Rows: TypeAlias = DataFrame | pa.Table
 
 
 def of_kind(rows: Rows, kind: int) -> Any:
-    """Those of *rows* that are of that kind, as what *rows* are."""
+    """Return the *rows* of that kind, as the same type."""
     if isinstance(rows, pa.Table):  # a mask costs a tenth of an expression
         return rows.filter(pc.equal(rows.column(KIND), pa.scalar(kind, rows.schema.field(KIND).type)))
     return rows.where(F.col(KIND) == kind)
 
 
 def beliefs_of(rows: Rows) -> Rows:
-    """What machines said (`REPLAYED`), of *rows* of tasks: here, where it is little."""
+    """Return the rows of machines (`REPLAYED`) in *rows* of tasks; few ones as a table."""
     packed = of_kind(rows, BELIEFS).select(["number", "blob"])
     few = packed if isinstance(packed, pa.Table) else packed.limit(BLOBS_HERE_MAX + 1).toArrow()
     is_few = len(few) <= BLOBS_HERE_MAX and (pc.sum(few.column("number")).as_py() or 0) <= HELD_ROWS_MAX
@@ -56,7 +56,7 @@ def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:
 
 
 def with_times(rows: Rows, table: Table) -> Any:
-    """The columns of *table* without what the run stamps: every time as a timestamp, too."""
+    """Return the columns of *table* without the run's labels; every time also as a timestamp."""
     names = [name for name in table.columns if name not in table.labels]
     if isinstance(rows, pa.Table):
         return pa.table({name: _array(name, rows) for name in names})
@@ -99,7 +99,7 @@ def unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Recor
 
 
 def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
-    """Observers whose logs and packets tell the same events at other times (a wrong clock or time zone)."""
+    """Return observers with different times of the same events in logs and packets (a wrong clock or time zone)."""
     ours, theirs = _by_observer(logged), _by_observer(events)
     differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
     return [

@@ -1,7 +1,7 @@
 """Slot owners, per observer and agreed, from intervals of belief.
 
 One pass over the beliefs of all observers in order of time: an owner table per observer (two bytes a slot) and one of
-what all observers agree on.
+their agreement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWNERS = pa.schema(side_by_side((OwnerRow,)))
 
 
 class Belief(NamedTuple):
-    """What is needed of a row of silver/node_views."""
+    """Columns of silver/node_views that ownership needs."""
 
     observer: str
     node_id: str
@@ -86,7 +86,7 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
 
 
 def _changes(beliefs: list[Belief]) -> list[Change]:
-    """What nodes gained and lost in each view, in order of time; within an instant losses come first."""
+    """Return gains and losses of nodes in each view, in order of time; within an instant losses come first."""
     histories: dict[tuple[str, str], list[Belief]] = {}
     for belief in beliefs:
         histories.setdefault((belief.observer, belief.node_id), []).append(belief)
@@ -205,7 +205,7 @@ class _Books:
         view[slots] = after
 
     def close(self) -> None:
-        """What holds at the end has no end."""
+        """Yield the last intervals, without an end."""
         for observer, at in sorted(self._observers.items()):
             self._write(observer, self._views[at], np.arange(SLOT_COUNT), None)
         self._write("", self._views[-1], np.arange(SLOT_COUNT), None)

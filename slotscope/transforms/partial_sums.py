@@ -1,7 +1,7 @@
-"""The partial sums of units, each read by a Spark task: where nothing is known of a file but its bytes, its ranges are guesses.
+"""Partial sums of units, each read by a Spark task; ranges of a file without an index are guesses.
 
-Of small inputs they come to the driver at once, which adds them up in milliseconds where a Spark query takes a second; of others the same functions
-run in tasks over pieces of them, and over what these leave.
+The driver adds up the sums of small inputs in milliseconds, where a Spark query takes a second.  For others the same functions run in
+tasks over pieces of them, and over the results of these.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PartialSums:
     pieces: int = 1
 
     def of(self, *kinds: int, step: Step, by: str) -> pa.Table:
-        """What *step* leaves of the rows of *kinds*; those with the same *by* are in one piece."""
+        """Return the result of *step* on the rows of *kinds*; rows with the same *by* are in one piece."""
         if isinstance(self.rows, pa.Table):
             return step(_of_kinds(self.rows, kinds).drop_columns(["facts"]))
         rows = self.rows.where(F.col("kind").isin(*kinds)).drop("facts").repartition(self.pieces, by)

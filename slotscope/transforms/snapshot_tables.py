@@ -69,8 +69,8 @@ def _owned_keys(rows: pa.Table) -> pa.Table:
 class SnapshotTables:
     """Makes the tables of *partial*.
 
-    *nodes* says whose data each source holds (None without topology), *known* names the loads that some input knows, and what it says of how keys
-    are used. Listed are *top* keys, *top_per_slot* of a slot, and so many *groups*.
+    *nodes* maps each source to its node (None without topology), *known* names the loads and key-use counters that some input has.
+    Listed are *top* keys, *top_per_slot* of a slot, and so many *groups*.
     """
 
     partial: PartialSums
@@ -201,7 +201,7 @@ def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str
 
 
 def _shares(loads: list[int | None]) -> list[float | None]:
-    """What each load is of all of them; None where none is known."""
+    """Return each load as a share of all; None where none is known."""
     known = [load for load in loads if load is not None]
     total = sum(known)
     return [((load or 0) / total if total else 0.0) if known else None for load in loads]
@@ -214,7 +214,7 @@ def first_bad(rows: pa.Table) -> pa.Table:
 
 
 def bad_records(rows: DataFrame, job: str) -> DataFrame:
-    """What *job* could not read, as rows of ``bronze/bad_records``."""
+    """Return the unreadable records of *job* as rows of ``bronze/bad_records``."""
     return rows.where(F.col("kind") == BAD).select(
         F.lit(job).alias("job"),
         "source",
@@ -314,9 +314,9 @@ def slot_uses(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Tabl
 
 
 def key_use(slots: pa.Table, prefixes: pa.Table, known: Container[str]) -> pa.Table:
-    """How keys are used and how long they stay: of the cluster, each node, each slot (`slot_uses`) and the heaviest *prefixes*.
+    """Return access and expiry of keys: of the cluster, each node, each slot (`slot_uses`) and the heaviest *prefixes*.
 
-    *known* are ``idle``, ``counters``, `RATE_BOUNDS` and the loads that are; what is not known is null.
+    *known* names the known columns (``idle``, ``counters``, `RATE_BOUNDS`, loads); others are null.
     """
     everything = constant("", len(slots), pa.string())
     scopes = [("cluster", everything), ("node", slots["node_id"])]

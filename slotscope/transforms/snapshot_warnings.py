@@ -161,7 +161,7 @@ def _list(examples: list[str], count: int) -> str:
 
 
 def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
-    """What the figures of memory rest on; None where there are none."""
+    """Return the basis of memory figures; None where there are none."""
     models = {unit.memory_model for unit in units if unit.memory_model is not None and unit.memory_estimate is not None}
     if not models:
         return None

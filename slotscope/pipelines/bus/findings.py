@@ -1,7 +1,7 @@
 """From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings.
 
-What headers came to is small (`slotscope.pipelines.bus.headers`).  It goes with the silver rows of the snapshot, which are changes and
-not messages, to `cluster_core.incidents` on the driver.
+Spans of headers are few (`slotscope.pipelines.bus.headers`).  They go with the silver rows of the snapshot, changes instead of
+messages, to `cluster_core.incidents` on the driver.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
 
 
 LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoch", "peer", "detail", "pid", "role")
-"""What is read of a line of a log."""
+"""Columns of log events that are read."""
 
 
 def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
@@ -290,7 +290,7 @@ def polls_since(since_ns: int) -> int:
 
 
 def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> Gold:
-    """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot.
+    """Write gold/incidents, gold/incident_steps and gold/findings from the written and kept rows of *run*'s snapshot.
 
     Stored incidents and findings of the time before *since_ns* stay.
     """
@@ -322,7 +322,7 @@ def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
 def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found_steps: int) -> None:
     """Compare the figures of *run* with its staged rows; raises InputError where they contradict each other.
 
-    *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
+    *facts* are those of the capture task, *known_messages* of its messages were settled by earlier runs.
     """
     sql = """SELECT count(*) AS rows, count(type) AS types, count(file) AS files,
       max(message_id) - min(message_id) + 1 AS numbers FROM bus_messages"""

@@ -1,7 +1,7 @@
-"""A landing that is followed: each batch of new files is a fold of `slotscope.pipelines.bus.history`, of one cluster or of many at once.
+"""Follower of a landing: each batch of new files is a fold of `slotscope.pipelines.bus.history`, of one cluster or of many at once.
 
-Spark lists the landing, remembers in its checkpoint what it has seen, and numbers the batches; a batch has the names of files, which
-the tasks of the fold open.  The states of all machines are rows of silver/replay_state, written last with the number of the batch:
+Spark lists the landing, remembers known files in its checkpoint, and numbers the batches.  A batch has the names of files; the tasks
+of the fold open them.  The states of all machines are rows of silver/replay_state, written last with the number of the batch:
 a batch that is repeated, because the follower was killed before Spark took note of it, finds its number there and does nothing.
 
 Of many clusters a Spark task folds the new files of each, and the driver commits each table once for all of them.  A cluster that
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import FollowOptions
 
 SET_ASIDE: Final = "set aside: "
-"""What the reason in silver/runs begins with where a cluster is not followed any longer."""
+"""Beginning of the reason in silver/runs of a cluster that is no longer followed."""
 TASKS_A_CORE: Final = 2
 """Tasks for each that runs at the same time: clusters differ in how much is new."""
 READ_BY_FOLDS: Final = (
@@ -91,7 +91,7 @@ class Standing(NamedTuple):
 
 
 class Failed(Enum):
-    """What a failure means for the batch."""
+    """Effects of a failure on the batch."""
 
     REFUSED = "refused"
     """The options cannot work: the follower ends."""
@@ -153,7 +153,7 @@ def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list
 
 
 def fold_alone(replay: HistoryReplay) -> Folded:
-    """Fold one cluster with all that its Spark session has; raises what may pass."""
+    """Fold one cluster with the whole Spark session; raises errors that may pass."""
     return _complete([replay], lambda runs: [_folded(replay, runs[0])])[0]
 
 
@@ -184,7 +184,7 @@ def _complete(
 
 
 def _raise_for_all(folded: Folded) -> None:
-    """Raise what concerns the whole batch."""
+    """Raise failures of the whole batch."""
     if folded.failed is Failed.REFUSED:
         raise InputError(folded.line)
     if folded.failed is Failed.MAY_PASS:
@@ -257,7 +257,7 @@ def _folded(
     try:
         run.stored = stored().pop(run.name) if stored is not None else None
         folded = Folded(run.name, 0.0, replay.fold(run))
-    except Exception as error:  # whatever is wrong with one cluster, the others go on
+    except Exception as error:  # a failure of one cluster does not stop the others
         failed = Failed.REFUSED if isinstance(error, InputError) else Failed.SET_ASIDE
         if isinstance(error, PlaceError | TryAgainError | OSError):
             failed = Failed.MAY_PASS
@@ -267,9 +267,9 @@ def _folded(
 
 
 CHECKPOINT: Final = "checkpoints/follow"
-"""Under the root: what Spark remembers of the landing; for a set of clusters with a hash of it."""
+"""Folder under the root for Spark's record of the landing; for a set of clusters with a hash of it."""
 FILES: Final = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
-"""What Spark knows of files; their content is not asked for, and so not read."""
+"""Spark's columns of files; unselected content is not read."""
 FOLDERS_MAX: Final = 1_000_000
 """Folders of this machine that Spark lists by itself: a task for each of a hundred takes seconds, which to list them does not."""
 PATIENCE_S: Final = 60.0
@@ -290,7 +290,7 @@ class Followed(NamedTuple):
     outcome: Outcome
 
     def line(self) -> str:
-        """What is said of it."""
+        """The batch in one line."""
         outcome = self.outcome
         doubts = sum(caveat.severity != Severity.NOTE for caveat in outcome.warnings)
         amiss = ((outcome.bad_records, "bad record"), (doubts, "warning"))
@@ -313,7 +313,7 @@ class Follower:
         self._is_named = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
-        """Take what is there, and what comes until *stop* is set; raises what went wrong where it is of no use to try again."""
+        """Fold present and new files until *stop* is set; raises errors that a retry cannot cure."""
         failures = 0
         while not stop.is_set():
             started = time.monotonic()
@@ -463,7 +463,7 @@ class Follower:
         return recorded_inputs((file.path, file.size) for file in files)
 
     def _lost(self, cluster: str, files: Sequence[RecordedInput]) -> Caveat:
-        """What is lost where the state of another version cannot be read."""
+        """Describe the loss where a state of another version cannot be read."""
         first_ns = min(file.place.file.from_ns for file in files)
         rows = read_rows(self._request.root, REPLAYS, columns=("first_ns",), snapshot_id=cluster)
         known_ns = min((row["first_ns"] for row in rows if row["first_ns"]), default=first_ns)

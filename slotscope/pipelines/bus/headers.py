@@ -1,6 +1,6 @@
 """Headers of all messages as spans of equal claims of every node.
 
-DuckDB reads messages one node after the other; what they come to is small.  A fold goes on from the states of the nodes and reads new messages only.
+DuckDB reads messages one node after the other; their spans are few.  A fold continues from the states of the nodes and reads new messages only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Note = tuple[str, list[str], list[int], bytes | None]
 
 
 class Basis(NamedTuple):
-    """What a replay used: the node timeout, and the times of its first and last evidence."""
+    """Parameters of a replay: the node timeout, and the times of its first and last evidence."""
 
     node_timeout_ms: int
     knows_timeout: bool
@@ -49,14 +49,14 @@ def basis_of(facts: Mapping[str, Any]) -> Basis:
 
 @dataclass(frozen=True, slots=True)
 class HeaderStates:
-    """What messages before *first_id* came to, by node; states are kept of what comes before *settled_id*, none if that is negative."""
+    """States by node after the messages before *first_id*; new states are kept of messages before *settled_id*, none if negative."""
 
     first_id: int
     settled_id: int
     of_node: Mapping[str, bytes] = field(default_factory=dict)
 
     def settled_by(self, facts: Mapping[str, Any]) -> HeaderStates:
-        """With what a task has settled; nothing is kept while the node timeout is not certain."""
+        """Return these with the settled messages of a task; no states are kept while the node timeout is uncertain."""
         return replace(self, settled_id=facts["settled_messages"] if facts["settled_by"] else -1)
 
 
@@ -65,7 +65,7 @@ NO_STATES = HeaderStates(0, -1)
 
 
 class Headers(NamedTuple):
-    """What all headers came to, and the states to go on from."""
+    """Spans of all headers, and the states to continue from."""
 
     spans: list[Speech]
     states: dict[str, bytes]
@@ -96,12 +96,12 @@ IS_WHOLE = (
 
 
 def read_headers(run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Headers:
-    """What the headers of the snapshot of *run* came to."""
+    """Read the headers of the snapshot of *run*."""
     return headers_of(message_notes(run, basis, states), basis, states)
 
 
 def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Headers:
-    """What headers came to, by the `NOTE` of new ones and the *states* of nodes that said nothing since."""
+    """Return headers from the `NOTE` rows of new ones and the *states* of nodes without new ones."""
     headers = Headers([], {})
     for batch in batches:
         for what, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -117,12 +117,12 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
 
 
 def task_notes(facts: Mapping[str, Any], run: Run, states: HeaderStates) -> Iterator[pa.RecordBatch]:
-    """What the task that has stored messages, of which *facts* tell, finds in their headers."""
+    """Yield notes on the headers of a task's stored messages; *facts* are those of the task."""
     return message_notes(run, basis_of(facts), states.settled_by(facts))
 
 
 def message_notes(run: Run, basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
-    """What new headers came to; messages before *states* are settled and stored."""
+    """Yield notes on new headers; messages before *states* are settled and stored."""
     where = f"{IS_WHOLE} AND message_id >= {states.first_id}"
     sql = f"SELECT {', '.join(HEADERS)} FROM bus_messages WHERE {where} ORDER BY sender, ref"
     headers = run.query(sql, BUS_MESSAGES, stored=states.first_id == 0)
@@ -158,7 +158,7 @@ def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
 
 
 class _Columns:
-    """A batch of headers: what is the same in most of them is looked up once."""
+    """A batch of headers as dictionary codes."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         columns = [_coded(batch.column(at)) for at in range(batch.num_columns)]
@@ -194,7 +194,7 @@ class _Columns:
 
 
 def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
-    """The different texts of a column and which of them each row has; a column of numbers is what it is."""
+    """Return the distinct texts of a column and the code of each row; a column of numbers stays as it is."""
     if pa.types.is_integer(column.type):
         return None, column.to_numpy(zero_copy_only=False)
     coded = column.dictionary_encode()
@@ -220,7 +220,7 @@ def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
 
 
 def _speech(texts: list[str], numbers: list[int]) -> Speech:
-    """The opposite of what `_closing` makes of one span."""
+    """Return the span of a row that `_closing` made."""
     node, replicaof = texts
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
     current, config, slots, state, first_offset, last_offset = claims

@@ -1,9 +1,9 @@
-"""A replay from its inputs to its tables: who calls what, in which order.
+"""A replay from its inputs to its tables: the order of calls.
 
 ``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
 tasks come here where the files are small, else Spark keeps them; every table is a selection of them, and is written when these are there: those of the
 captures beside the machines.  A fold continues the states in silver/replay_state when
-the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
+their files are the first of this run's inputs; else everything is read from the start.  Rows that
 are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs`).
 """
 
@@ -80,13 +80,13 @@ LOGGED_EVENTS = (
     " CAST(NULL AS BIGINT) AS message_id, CAST(NULL AS BIGINT) AS settled_by FROM log_events"
     f" WHERE observer IS NOT NULL AND ({any_of('kind', EVENT_KINDS)} OR kind LIKE 'manual-failover%')"
 )
-"""Without captures events are what the logs tell."""
+"""Events come from logs where there are no captures."""
 BYTES_HERE_MAX = 8 << 20
-"""Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
+"""Bytes of inputs up to which the driver holds messages and evidence instead of Spark."""
 
 
 class _Read(NamedTuple):
-    """What was read: all *rows*, those that were *seen* here, without bulk, and whether machines ran beside."""
+    """Rows of the reading task: all *rows*, those *seen* on the driver, without bulk, and whether machines ran beside."""
 
     rows: Rows
     seen: pa.Table
@@ -134,7 +134,7 @@ class HistoryReplay:
         )
 
     def fold(self, run: Run) -> Outcome:
-        """Read, replay, and stage what *run* is to commit; raises as `run`."""
+        """Read, replay, and stage the rows of *run*; raises as `run`."""
         self._run = run
         try:
             return self._go_on()
@@ -195,7 +195,7 @@ class HistoryReplay:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, state: State | None) -> tuple[_Read, dict[str, Any]]:
-        """Read what is new, and say how far that is."""
+        """Read new inputs and show progress."""
         known = state.options["files"] if state is not None else {}
         if self._spark is None:
             return self._read_into(state, "")
@@ -257,7 +257,7 @@ class HistoryReplay:
         return _Read(seen, seen, with_machines=True), _facts(seen)
 
     def _message_table(self, state: State | None) -> MessageTable | None:
-        """Where the task may write messages: only where it is known whose they are before they are read."""
+        """Return the table for the task's messages; None where their cluster is unknown before they are read."""
         run = self._run
         if run.cluster is None or self._spark is None or not runs_here(self._spark):
             return None
@@ -275,7 +275,7 @@ class HistoryReplay:
     # -- replaying ---------------------------------------------------------------------------------------------------
 
     def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
-        """What the machines found, packed."""
+        """Return the packed rows of the machines."""
         rows = read.rows
         spark = self._spark
         if spark is None or (read.with_machines and facts["machines"] <= MACHINES_MAX):
@@ -323,7 +323,7 @@ class HistoryReplay:
         return recent_since(stored, state.options["last_ns"], self._lateness_ns)
 
     def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
-        """What the headers came to, as the task has noted it, else as the table has them."""
+        """Return headers from the notes of the task, else from the table."""
         states = self._states.of_headers(self._run, state).settled_by(facts)
         notes = [unpacked_table(blob) for _, blob in blobs_of(of_kind(seen, captured.NOTES))]
         if notes:
@@ -333,7 +333,7 @@ class HistoryReplay:
     def _write(
         self, seen: pa.Table, replayed_rows: Rows, facts: dict[str, Any], state: State | None, basis: Basis
     ) -> Outcome:
-        """The tables of the machines, and what follows from them; the states when these are complete, and last the row that says so."""
+        """Write the tables of the machines and those derived from them, then the states, and last the row that completes the run."""
         run, request = self._run, self._request
         with ThreadPoolExecutor(2, "beside") as beside:
             headers = beside.submit(self._headers, seen, facts, state, basis)
@@ -443,7 +443,7 @@ def _new_messages(state: State | None) -> str:
 
 
 def _facts(seen: pa.Table) -> dict[str, Any]:
-    """What the task that reads says of all that it read."""
+    """Return the facts of the reading task about all inputs."""
     ((_, meta),) = blobs_of(of_kind(seen, captured.META))
     facts: dict[str, Any] = json.loads(meta)
     return facts

@@ -64,7 +64,7 @@ class Hooks:
         return cls(request.on_incident, request.webhook, request.webhook_format, request.reports_url)
 
     def check(self) -> None:
-        """Raise InputError for what cannot work."""
+        """Raise InputError for an invalid command or address."""
         try:
             is_command = bool(shlex.split(self.command)) or not self.command
             is_web = not self.webhook or (
@@ -77,7 +77,7 @@ class Hooks:
 
     @property
     def _host(self) -> str:
-        """Whose the webhook is: the rest of an address may hold a secret."""
+        """Host of the webhook: the rest of an address may hold a secret."""
         return urlsplit(self.webhook).hostname or ""
 
     def notify(self, report: dict[str, Any], failed: str = "") -> str:
@@ -158,7 +158,7 @@ FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without what an address may hold."""
+    """Return the reason of *error* without an address: it may hold a secret."""
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
     reason = inner.strerror if isinstance(inner, OSError) else None
     return reason or type(inner).__name__

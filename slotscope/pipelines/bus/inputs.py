@@ -28,7 +28,7 @@ class Inputs:
     recorded: tuple[RecordedInput, ...] = ()
     """The same files where all of them are finished files of one cluster in a landing."""
     log_node: tuple[str, ...] = ()
-    """FILE=NODE pairs: whose logs are, as the user says."""
+    """FILE=NODE pairs: owners of logs, named by the user."""
     metrics: list[InputFile] = field(default_factory=list)
 
     @classmethod
@@ -51,7 +51,7 @@ class Inputs:
 
 
 def find_inputs(request: HistoryOptions) -> Inputs:
-    """Expand what the user named; raises DecodeError for what is not there."""
+    """Expand the paths of the user; raises DecodeError for missing files."""
     inputs = Inputs(
         find_captures(request.pcap) if request.pcap else [],
         expand(list(request.polls), POLLS) if request.polls else [],
@@ -79,7 +79,7 @@ def _find_metrics(request: HistoryOptions) -> list[InputFile]:
 
 
 def check_request(request: HistoryOptions) -> Inputs:
-    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
+    """Check *request* and find its inputs before Spark starts; raises InputError and DecodeError."""
     if not (request.pcap or request.polls or request.log or request.prometheus or request.prometheus_url):
         raise InputError("nothing to read: name --log, --polls, --prometheus, --prometheus-url or --pcap")
     if request.snapshot == "":

@@ -78,7 +78,7 @@ class FollowOptions(LogOptions):
     """Bad input: strict stops at the first record; permissive records it in bronze/bad_records and continues"""
 
     def replay(self, cluster: str) -> HistoryOptions:
-        """What a replay of one cluster is asked; its snapshot is called as the cluster is."""
+        """Options for a replay of one cluster; its snapshot has the cluster's name."""
         return HistoryOptions(
             root=self.root,
             snapshot=cluster,

@@ -1,4 +1,4 @@
-"""What a replay came to: what is said at the end, and the rows that say it."""
+"""Outcome of a replay: its lines at the end, and their rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def outcome_of(
     caveats: Iterable[Caveat],
     snapshot: str,
 ) -> Outcome:
-    """What a replay came to, by the *facts* of its first task and *caveats* of others."""
+    """Return the outcome of a replay from the *facts* of its first task and the *caveats* of others."""
     warnings = [*caveats, *(Caveat.of(*note) for note in facts["notes"])]
     if facts["left_out"]:
         text = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
@@ -121,7 +121,7 @@ def replay_row(request: HistoryOptions, inputs: Inputs, facts: dict[str, Any], o
 
 
 def late_rows(facts: dict[str, Any]) -> pa.Table:
-    """Rows of bronze/late_files: files of which something was left out."""
+    """Rows of bronze/late_files: files that were read in part."""
     rows = [
         {
             "source": path,

@@ -1,4 +1,4 @@
-"""What a node would have answered at some time in the past: from the tables of a replay to lines."""
+"""Answer of a node at a past time: from the tables of a replay to lines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def instant_ns(root: str, snapshot: str, at: str | None) -> int:
 
 
 def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[NodeViewRow], dict[str, str]]:
-    """What all observers believed at any of *times_ns*, and the address of each; raises InputError if nobody believed anything."""
+    """Return the beliefs of all observers at *times_ns*, and their addresses; raises InputError if there are none."""
     rows = rows_at(root=root, snapshot=snapshot, times_ns=sorted(set(times_ns)))
     book = address_book(rows)
     if not book:

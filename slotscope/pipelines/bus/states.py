@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
-"""Before the id of a node: what its headers came to."""
+"""Prefix of parts with the state of a node's headers."""
 IS_PROCESS = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
 PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIGINT) AS number", "state AS blob")
 """A state as a piece of evidence, in SQL of Spark."""
@@ -56,12 +56,12 @@ class State(NamedTuple):
 
     @property
     def has_captures(self) -> bool:
-        """Whether captures were among the files so far: without any, events are what the logs tell."""
+        """Whether captures were among the files so far: without any, events come from logs."""
         return bool(self.options["has_captures"])
 
 
 class States:
-    """States of one run's root: the last one, and those that it leaves; *warnings* say what could not be read of them."""
+    """States of one run's root: the last one, and those that it leaves; *warnings* list unreadable ones."""
 
     def __init__(self, request: HistoryOptions, inputs: Inputs, batch: Batch | None, lateness_ns: int) -> None:
         self._request = request
@@ -133,7 +133,7 @@ class States:
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def of_headers(self, run: Run, state: State | None) -> HeaderStates:
-        """What headers came to before this fold; nothing was kept of them while the node timeout was not certain."""
+        """Return states of headers before this fold; none were kept while the node timeout was uncertain."""
         if state is None or not state.settled_by:
             return NO_STATES
         is_headers = f"part LIKE '{HEADERS_PART}%'"
@@ -159,7 +159,7 @@ class States:
         return as_table(history.REPLAY_STATE, rows)
 
     def _options(self) -> dict[str, Any]:
-        """What a state depends on besides its files."""
+        """Return the options that a state depends on."""
         request = self._request
         return {
             "node_timeout_ms": request.node_timeout_ms,

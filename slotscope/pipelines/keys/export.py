@@ -43,7 +43,7 @@ _STDOUT_NUMBER = 1
 def export_dumps(request: ExportOptions) -> dict[str, Any]:
     """Write the wanted keys and return the manifest.
 
-    Raises ConditionError for a condition that cannot be read, InputError for what cannot be told or written, DecodeError for damaged dumps and
+    Raises ConditionError for an invalid condition, InputError for unknown fields and unwritable targets, DecodeError for damaged dumps and
     EncodeError for values that the target cannot hold unless the request is permissive.
     """
     wanted = _wanted(request)
@@ -88,7 +88,7 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
     """How live servers are asked for their dumps, after each was asked whether it may be; None where there are none."""
     if not any(map(is_live, request.rdb)):
         return None
-    from slotscope.servers.dump_link import DumpOptions, check_lives  # what talks to servers, only where there is one
+    from slotscope.servers.dump_link import DumpOptions, check_lives  # connects to servers: imported only for one
 
     access = request.access.with_password(request.access.password())
     options = DumpOptions(access, request.bytes_per_second, request.from_master)

@@ -118,7 +118,7 @@ class KeySnapshot:
 
     @property
     def _nodes(self) -> dict[str, str | None] | None:
-        """Whose data each dump and log holds."""
+        """Return the node of each dump and log."""
         if self.topology is None:
             return None
         return {source: attribution.node_id for source, attribution in self.attributions.items()}

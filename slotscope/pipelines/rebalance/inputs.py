@@ -1,4 +1,4 @@
-"""From what a user names (snapshots, files, a topology, a placement) to a problem for the planner."""
+"""From a user's inputs (snapshots, files, a topology, a placement) to a problem for the planner."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 JOB = "rebalance-plan"
 NO_SNAPSHOT = "none"
-"""What plans and activity are filed under that no snapshot of the key distribution belongs to."""
+"""Snapshot name of plans and activity without a snapshot of the key distribution."""
 PLACEMENT_BYTES_MAX = 16 << 20
 TOLERANCE = 0.02
 KEYS_TOLERANCE = 0.2
 """Tolerance of keys where the size of data is balanced, too."""
 SIZES = ("memory_bytes", "serialized_bytes")
-"""What a master's data takes; the first that is known is balanced unless the user says otherwise."""
+"""Sizes of a master's data; the first known one is balanced by default."""
 ACTIVITIES = ("ops", "cpu_usec")
 """Measures of operations; the first that is known is balanced unless the user says otherwise."""
 SETSLOT_COST = 0.05
@@ -134,7 +134,7 @@ def find_inputs(request: PlanningOptions) -> Found:
 def _memory_limits(
     request: PlanningOptions, topology: Topology, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis]
 ) -> MemoryLimits:
-    """What the polls' INFO tells of maxmemory, where the memory of all slots is known."""
+    """Return limits from maxmemory in the polls' INFO; none where the memory of some slots is unknown."""
     held, vague = loads.get("memory_bytes"), any(basis.exactness is Exactness.PARTIAL for basis in memory)
     if held is None or vague or not request.slot_stats:
         return MemoryLimits({}, {})
@@ -183,7 +183,7 @@ def _refusal(unread: Unread) -> str:
 
 
 def _snapshots(request: PlanningOptions) -> tuple[str, ...]:
-    """The snapshots whose weights count, as far as they are there where polls alone are enough."""
+    """Return the snapshots with weights; none where there is none and polls are enough."""
     names = request.snapshots
     if request.can_do_without_snapshot and not finished_names(request.root, KEY_JOBS, request.cluster):
         return ()
@@ -223,7 +223,7 @@ def named_resources(goal: GoalOptions) -> list[str]:
 def _resources(
     goal: GoalOptions, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
 ) -> list[str]:
-    """What is balanced: what the user names, or memory (dump sizes where it is not known), keys, operations, and what has a capacity."""
+    """Return the balanced resources: the user's, or memory (dump sizes where unknown), keys, operations, and those with a capacity."""
     if goal.resources:
         names = named_resources(goal)
         missing = [name for name in names if name not in loads]

@@ -88,7 +88,7 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
 
 
 def carry_out_chosen(cluster: str, request: RebalanceOptions, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
-    """Show what *stored* would do, or do it and audit it, as *request* says; findings are those of the audit."""
+    """Show the steps of *stored*, or apply and audit it, as *request* says; findings are those of the audit."""
     access = request.access.with_password(request.access.password())
     done = execute(request.root, stored, cluster, access, request, as_json=request.json)
     if not request.apply or request.rollback or done.code != OK:
@@ -98,7 +98,7 @@ def carry_out_chosen(cluster: str, request: RebalanceOptions, stored: StoredPlan
 
 
 def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool = False) -> StoredPlan | None:
-    """The plan of this cluster whose slots moved last, if it has not come to its end or *even_ended*."""
+    """Return the plan of this cluster that moved slots last, if it is unfinished or *even_ended*."""
     if not exists(root, PLAN_STEPS):
         return None
     last = read_rows(root, PLAN_STEPS, columns=("plan_id",), order_by="ts DESC, seq DESC", limit=1)
@@ -123,7 +123,7 @@ def _nodes_listed_by(first: Address, access: Access) -> set[str]:
 
 
 def memory_caveats(weights: SlotWeights) -> list[Caveat]:
-    """What the memory of slots rests on, where the servers do not count it by slot."""
+    """Return caveats about the memory of slots where the servers do not count it by slot."""
     estimates, counted = weights.memory, weights.counted_masters
     mixed = []
     if estimates and counted:

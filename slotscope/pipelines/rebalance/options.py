@@ -35,7 +35,7 @@ class GoalOptions:
     resources: Paths = ()
     """Resources to balance: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out, ops_estimated (from LFU counters). Default: memory or bytes, keys, ops, as measured, and those with a capacity"""
     cost: str | None = None
-    """Resource of which the least moves. Default: the balanced one of bytes and memory, else keys"""
+    """Resource to move the least of. Default: the balanced one of bytes and memory, else keys"""
     tolerance: Paths = ()
     """Limit above the fair share of a master: 0.02, 2%, or by resource keys=0.05. Default: 0.02; keys beside memory or bytes 0.2"""
     soft: Paths = ()
@@ -89,7 +89,7 @@ class PlanningOptions(Common, GoalOptions):
 
     @property
     def snapshots(self) -> tuple[str, ...]:
-        """The snapshots whose weights count."""
+        """Snapshots with the weights."""
         return self.snapshot or (LATEST,)
 
     @property

@@ -118,14 +118,14 @@ def is_old(at_ms: int | None, now_ms: int) -> bool:
 
 
 def rank(state: ClusterState) -> tuple[bool | float | str, ...]:
-    """What puts worse clusters before others: open incidents, failed last runs, recent incidents, partial input, skew, age."""
+    """Key that sorts worse clusters first: open incidents, failed last runs, recent incidents, partial input, skew, age."""
     return (
         -state.open_incidents, not state.failed, -state.last_day, not state.is_partial, -(state.skew or 0), state.taken_at_ms or 0, state.cluster,
     )  # fmt: skip
 
 
 def troubles(state: ClusterState, now_ms: int) -> list[str]:
-    """What is wrong with a cluster, a few words each."""
+    """Return the problems of a cluster, a few words each."""
     return [
         *([f"{text.count(state.open_incidents)} open: {state.open_summary}"] if state.open_incidents else []),
         *(
@@ -247,7 +247,7 @@ SELECT cluster, snapshot_id, job, state, data_at, ended_at, partial, reason FROM
     ) AS place FROM runs WHERE {{}} AND state IN ('{State.COMPLETE}', '{State.FAILED}')
 ) WHERE place = 1"""
 _WEIGHTS: Final = {"memory_bytes": "of memory", "serialized_bytes": "of bytes", "keys": "of keys"}
-"""What masters are compared by, the first that is known."""
+"""Loads to compare masters by; the first known one counts."""
 LOADS: Final = f"""
 SELECT snapshot_id, count(CASE WHEN slots > 0 OR keys > 0 THEN node_id END) AS masters, {
     ", ".join(
@@ -264,7 +264,7 @@ _DAY: Final = "count(CASE WHEN started_ns > {} AND started_ns <= {} THEN 1 END) 
 
 
 def load_fleet(root: str, now_ms: int) -> FleetReport:
-    """What the tables of *root* say of each cluster at *now_ms*; raises InputError where no job wrote there."""
+    """Read the tables of *root* about each cluster at *now_ms*; raises InputError where no job wrote there."""
     if not exists(root, RUNS):
         raise InputError(
             f"{root}: no cluster there; is --root right? Begin with slotscope key-slots, which reads dumps, or slotscope follow"
@@ -312,7 +312,7 @@ def _newest(runs: list[dict[str, Any]], jobs: tuple[str, ...]) -> dict[str | Non
 
 
 def _by_name(root: str, question: str, table: Any, names: list[str]) -> dict[str | None, dict[str, Any]]:
-    """What *question* says of each snapshot of *names*."""
+    """Return the answer to *question* for each snapshot of *names*."""
     if not names or not exists(root, table):
         return {}
     return {row["snapshot_id"]: row for row in query_rows(root, question.format(any_of("snapshot_id", names)), table)}

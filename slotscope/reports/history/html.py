@@ -20,13 +20,13 @@ from slotscope.runtime import text
 Names = Mapping[str, str]
 
 SPAN_PERCENT_MIN = 0.15
-"""What lasts shorter still shows."""
+"""Least width of a bar."""
 MARK_KINDS = {
     "election": ("election", "vote", "won", "took", "manual", "paused", "adopted", "demoted"),
     "doubt": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
     "process": ("last-sign", "process", "back", "trusted", "new-id"),
 }
-"""Colours of the marks by how the kind of a step begins; whatever else is a change."""
+"""Colours of marks by the beginning of a step's kind; other kinds are changes."""
 
 
 class Room(NamedTuple):
@@ -45,7 +45,7 @@ class Room(NamedTuple):
 
 
 class Timed(Protocol):
-    """What has a first and a last time, in ns."""
+    """A record with a first and a last time, in ns."""
 
     @property
     def first_ns(self) -> int:
@@ -57,7 +57,7 @@ class Timed(Protocol):
 
 
 class Bar(NamedTuple):
-    """A part of a lane: its place in percent, in µs since the start, what it is, and its words."""
+    """A part of a lane: its place in percent and in µs since the start, its kind and its label."""
 
     x: str
     width: str
@@ -75,7 +75,7 @@ class Mark(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A lane, ready to be drawn: *now* is what the node is at the end, in words, *part* whether a story tells of it."""
+    """A lane, ready to be drawn: *now* describes the node at the end, *part* whether it took part in an incident."""
 
     lane: Lane
     now: str
@@ -127,7 +127,7 @@ def incident_bar(incident: IncidentLine, report: HistoryReport) -> Bar:
 
 
 def step_id(incident: IncidentLine, place: int) -> str:
-    """What a step is called in the page."""
+    """Return the id of a step in the page."""
     return f"step-{incident.number}-{place}"
 
 
@@ -174,7 +174,7 @@ def _drawn(
 
 
 def role_words(span: RoleSpan, names: Names) -> str:
-    """What a node was, as far as it is known."""
+    """Describe the role of a node; unknown parts are called so."""
     epoch = "epoch unknown" if span.epoch is None else f"epoch {span.epoch}"
     if span.role == "replica":
         return f"replica of {names.get(span.master_id, span.master_id[:8] or 'nobody')}, {epoch}"

@@ -1,4 +1,4 @@
-"""What a report on a cluster's history says, as plain values: filled from the tables, drawn on a terminal and a page."""
+"""Content of a report on a cluster's history as plain values: filled from the tables, drawn on a terminal and a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KIND_WORDS: dict[str, tuple[str, str]] = {
     IncidentKind.RESYNC: ("full resynchronisation", "full resynchronisations"),
     IncidentKind.DATA_LOSS: ("loss of data", "losses of data"),
 }
-"""Kinds whose own name is not what people count."""
+"""Nouns of kinds with a name that cannot be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class StepLine:
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """One row of gold/incidents with its steps; what is not known is None."""
+    """One row of gold/incidents with its steps; unknown values are None."""
 
     number: int
     kind: str
@@ -108,7 +108,7 @@ class HealthSpan:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The history of one node: what it was, and how the others saw its health."""
+    """The history of one node: its roles, and its health as others saw it."""
 
     node: HistoryNode
     roles: Sequence[RoleSpan]
@@ -194,7 +194,7 @@ class HistoryReport:
 
     @property
     def missing_evidence(self) -> str:
-        """What each further kind of evidence would add."""
+        """Benefits of each missing kind of evidence."""
         missing = []
         if not self.log_events:
             missing.append("Server logs would add causes, elections, resynchronisations and exact times.")

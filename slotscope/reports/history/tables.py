@@ -40,7 +40,7 @@ def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> li
 
 
 def load_history(root: str, snapshot_id: str) -> history_report.HistoryReport:
-    """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
+    """Read the report of a replay from the tables under *root*; raises InputError if it is missing or unfinished."""
     replay = finished_replay(root, snapshot_id)
     first_ns, last_ns = int(replay["first_ns"] or 0), int(replay["last_ns"] or 0)
     nodes = _nodes(root, snapshot_id)

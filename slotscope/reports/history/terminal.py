@@ -42,7 +42,7 @@ FIGURE_WORDS = {
     "votes": "votes",
     "refusals": "refusals",
 }
-"""What the figures of an incident are called."""
+"""Labels of an incident's figures."""
 
 
 def figure_text(name: str, value: int) -> str:
@@ -121,7 +121,7 @@ WHAT: dict[tuple[str, str], str] = {
     (IncidentKind.SLOTS_ASSIGNED, "taken"): "slots taken",
     (IncidentKind.SLOTS_ASSIGNED, "given up"): "slots given up",
 }
-"""What incidents of a kind and variant are called in the list; others by their kind."""
+"""Names of incidents in the list by kind and variant; others have the name of their kind."""
 
 
 def _short_addresses(report: HistoryReport) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _who(incident: IncidentLine, names: dict[str, str]) -> str:
 
 
 def _impact(incident: IncidentLine) -> str:
-    """What was not served and for how long, or which slots moved or lost their data."""
+    """Return the outage and its duration, or the slots that moved or lost data."""
     slots = "slots" if incident.slot_count is None else text.plural(incident.slot_count, "slot")
     if incident.kind == IncidentKind.DATA_LOSS:
         return f"data of {'a shard' if incident.slot_count is None else slots} lost"
@@ -172,7 +172,7 @@ def _impact(incident: IncidentLine) -> str:
 
 
 def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingRow]) -> None:
-    """Print *warnings* of the replay, whose notes are on the page, and *findings*, the gravest first."""
+    """Print *warnings* of the replay and *findings*, the gravest first; notes are on the page only."""
     if not warnings and not findings:
         return
     print_counts(ink, [*warnings, *findings])
@@ -194,7 +194,7 @@ def _named_once(sentence: str, known: set[str]) -> str:
 
 
 def print_story(incident: IncidentLine, console: Console) -> None:
-    """Print one incident: what it was, its figures, its steps in order."""
+    """Print one incident: its title, its figures, its steps in order."""
     ink = Ink(console)
     title = ink.words(f"Incident {incident.number}", "bold")
     ink.line(title.append_text(ink.words(f" · {incident.kind}, {incident.variant}")))

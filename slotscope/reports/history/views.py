@@ -1,4 +1,4 @@
-"""Past views as text: CLUSTER NODES lines, and what differs between two of them."""
+"""Past views as text: CLUSTER NODES lines, and differences between two of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def address_book(rows: Iterable[NodeViewRow]) -> dict[str, str]:
 
 
 class PastView(NamedTuple):
-    """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked.
+    """Past answer of *observer* to CLUSTER NODES; *same* is the number of nodes with this answer and of all, where compared.
 
     *pending* are beliefs that its next answer shows, and that may have begun before; *names_no_slots* is the evidence, where that is its
     log or metrics; *answered_ns* its last answer, where it missed polls since.
@@ -78,7 +78,7 @@ class PastView(NamedTuple):
 
     @property
     def unknown(self) -> str:
-        """What the evidence does not show."""
+        """Limits of the evidence."""
         source = "its log" if self.names_no_slots is Source.LOG else "metrics"
         return f"from {source} alone: slots, epochs printed as 0 and nodes without an event are unknown"
 
@@ -102,7 +102,7 @@ class PastView(NamedTuple):
 
 
 class PastDifference(NamedTuple):
-    """What the second view, an observer with its address at a time, shows differently from the first."""
+    """Differences of the second view (observer, address, time) from the first."""
 
     first: tuple[str, str, str]
     second: tuple[str, str, str]
@@ -145,13 +145,13 @@ def past_view(
 def past_difference(
     rows: Sequence[NodeViewRow], observer: str, first_ns: int, second_ns: int, book: dict[str, str]
 ) -> PastDifference:
-    """What *observer* saw differently at two times."""
+    """Return the differences between two times in the view of *observer*."""
     first, other = (past_view(rows, observer, ts_ns, book) for ts_ns in (first_ns, second_ns))
     return PastDifference(first[:3], other[:3], view_differences(first.topology, other.topology))
 
 
 def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
-    """The answer that most of *views* give, then what each other answer has differently, from the one that gives it first.
+    """Return the most common of *views*, then the differences of each other answer, under its first observer.
 
     Views from logs or metrics are no whole answers: they give one, of each node by its own row.
     """

@@ -264,7 +264,7 @@ def _heavy(report: KeyspaceReport) -> Section:
 
 
 def _because(cause: Cause | None) -> Cell:
-    """What makes a slot heavy: ``{user1}: 12,345 keys, 80 %`` or ``key big:list: 14.2 MB, 97 %``."""
+    """Return the cause of a slot's weight: ``{user1}: 12,345 keys, 80 %`` or ``key big:list: 14.2 MB, 97 %``."""
     if cause is None:
         return Cell(None, "no single key or tag", style="quiet")
     share = text.share(cause.share)

@@ -280,7 +280,7 @@ class SavingsReport:
 
     @property
     def saved_bytes(self) -> int:
-        """What all counted changes save together."""
+        """Total saving of all counted changes."""
         return sum(change.saved_bytes or 0 for change in self.counted)
 
 

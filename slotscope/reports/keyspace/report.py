@@ -247,7 +247,7 @@ def _cuts_a_tag(prefix: bytes) -> bool:
 
 SHORT_ID_LENGTH = 8
 SINGLE_CAUSE_SHARE = 0.5
-"""A key that holds this share of its slot is the cause, whatever tag it has."""
+"""A key with this share of its slot is the cause, independent of its tag."""
 WORTH_NAMING_SHARE = 0.1
 """A key or tag below this share of its slot does not explain it."""
 _ENDS = (*((length, 0) for length in range(SHORT_ID_LENGTH, 17, 4)), (4, 6), (6, 10))
@@ -470,7 +470,7 @@ def _because(report: KeyspaceReport, node: Row, by: Weight, excess: float) -> st
 
 
 def _mean(by: Weight, report: KeyspaceReport) -> float:
-    """What a slot weighs in the mean."""
+    """Return the mean weight of a slot."""
     owned = [slot for slot in report.slots if slot.owner is not None]
     return sum(by.of(slot) for slot in owned) / len(owned) if owned else 0.0
 

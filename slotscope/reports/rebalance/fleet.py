@@ -78,7 +78,7 @@ class FleetPlansReport:
 
     @property
     def verdict(self) -> str:
-        """How many clusters need a move, and what is wrong with others."""
+        """Number of clusters that need a move, and problems of others."""
         moving = [cluster for cluster in self.due if cluster.moved_slots]
         counts = (
             (sum(cluster.has_conflict for cluster in self.due), "with contradicting limits"),

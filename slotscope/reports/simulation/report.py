@@ -96,7 +96,7 @@ class SimulationReport:
 
     @property
     def title(self) -> str:
-        """What was simulated."""
+        """Title: the simulated faults and the cluster."""
         faults = list(dict.fromkeys(str(case.parameters["fault"]) for case in self.cases))
         named = " or ".join(FAULT_WORDS.get(fault, fault) for fault in faults) or "nothing"
         whose = f", {self.snapshot_id}" if self.snapshot_id != "simulation" else ""
@@ -124,7 +124,7 @@ class SimulationReport:
         )
 
     def words(self, case: Case) -> str:
-        """What a case is called: the parameters that vary, or all that it is made of."""
+        """Return the label of a case: the parameters that vary, else its main ones."""
         names = self.varied or ["profile", "node_timeout_ms", "fault"]
         return ", ".join(f"{PARAMETER_WORDS[name]} {case.parameters[name]}" for name in names)
 

@@ -1,1 +1,1 @@
-"""What a look at a live cluster found: figures, and how they are shown."""
+"""Survey of a live cluster: figures, and their presentation."""

@@ -1,4 +1,4 @@
-"""The zip that carries the code to executors: ``python -m slotscope.runtime.spark.code_zip FILE`` (what ``--py-files`` takes)."""
+"""The zip that carries the code to executors: ``python -m slotscope.runtime.spark.code_zip FILE`` (for ``--py-files``)."""
 
 from __future__ import annotations
 

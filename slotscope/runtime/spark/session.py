@@ -1,7 +1,7 @@
 """The only place that starts a Spark session.
 
-What is set comes from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; what spark-submit was told
-comes before either. A session that we start ourselves gets the jars of Delta and S3 (`slotscope.runtime.spark.jars`), keeps its
+Settings come from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; those of spark-submit come before
+either. A session that we start ourselves gets the jars of Delta and S3 (`slotscope.runtime.spark.jars`), keeps its
 warehouse in a folder that goes when Python ends, and writes the log of the JVM there: the error stream has errors of one line only.
 
 ``slotscope setup`` archives the classes that its session loads (class-data sharing): later JVMs start in half of the CPU time.  A JVM
@@ -50,7 +50,7 @@ LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that only writes the command line of Spark's JVM."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
 EXECUTOR_CACHE = ".cache"
-"""Folder in the working directory of an executor; what is compiled there stays with the application."""
+"""Folder in the working directory of an executor; compiled code there stays with the application."""
 ARCHIVE_CLASSES = "SLOTSCOPE_ARCHIVE_CLASSES"
 """Environment variable that is set while a session is to archive its classes."""
 ARCHIVE_SECONDS_MAX = 120
@@ -149,7 +149,7 @@ def _settings(app: str, master: str) -> dict[str, str]:
         **stores.spark_settings(),
     }
     if not is_one_process(master):
-        # compiled kernels come along, and go where the executor may write and what is cleaned with it
+        # compiled kernels are sent along, to a folder that the executor may write and that is removed with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = EXECUTOR_CACHE
         archive = _scratch() / "compiled.zip"
         if pack_for_executors(archive):
@@ -227,7 +227,7 @@ def _connect(url: str) -> SparkSession:
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Run one task that imports what all tasks need; raises InputError with what is missing, and how to bring it."""
+    """Run one task with the imports of all tasks; raises InputError with missing packages and the way to send them."""
     try:
         spark.range(0, 1, 1, 1).mapInArrow(_import_all, "id long").collect()
     except (PySparkException, Py4JError) as error:
@@ -244,7 +244,7 @@ def _import_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _join_submitted(app: str, master: str | None, given: Mapping[str, str]) -> SparkSession:
-    """Session in the JVM that spark-submit started: what is missing there is added, what is set stays."""
+    """Session in the JVM that spark-submit started: missing settings are added, others stay."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     SparkContext._ensure_initialized()
     conf = SparkConf()

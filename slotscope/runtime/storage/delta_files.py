@@ -123,7 +123,7 @@ def commit_rows(
     where: str,
     claims: Mapping[str, int] | None = None,
 ) -> None:
-    """Put *rows* in the place of those that meet *where*, in one commit, the first of which creates the table.
+    """Replace the rows that meet *where* by *rows*, in one commit; the first one creates the table.
 
     Without *rows* it only deletes, and makes no commit where there is nothing to delete.  Every new row must meet *where*, so a commit
     that the store took without answering is made again without harm.  *claims* are numbers by transaction id: a table that holds a
