@@ -161,6 +161,20 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
     assert "memory was measured" in rows["load", "serialized_bytes"]["detail"]
 
 
+def test_keys_of_a_drained_master_that_became_a_replica_are_those_of_its_master(cluster, tmp_path, capsys):
+    root, drained = str(tmp_path), cluster.masters[2]
+    problem, name = problem_of(cluster), drained.call("CLUSTER", "MYID").decode()
+    masters = [replace(master, drained=master.id == name) for master in problem.masters]
+    stored = stored_for(replace(problem, masters=masters), root, addresses_of(cluster))
+    carry_out(cluster, stored)
+    wait_for(lambda: drained.call("ROLE")[0] == b"slave" and drained.call("DBSIZE"), "the replica to synchronise", 30)
+
+    code = audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}")
+
+    assert code == 0, capsys.readouterr().out
+    assert by_aspect(root)["keys left behind", ""]["measured"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

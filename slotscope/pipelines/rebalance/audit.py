@@ -97,13 +97,18 @@ def _sight(visits: Sequence[Visit]) -> ClusterSight:
 
 
 def _left_behind(visits: Sequence[Visit], moved: Mapping[int, str]) -> dict[tuple[str, int], int]:
-    """Count the keys of *moved* slots (slot to former owner) that the former owners still hold."""
+    """Count the keys of *moved* slots (slot to former owner) that the former owners still hold as masters.
+
+    A master that gave away its last slot becomes a replica, with the keys of its new master.
+    """
     left = {}
-    for source, visit in {me.id: visit for visit in visits if (me := visit.me)}.items():
-        slots = [slot for slot, owner in moved.items() if owner == source]
-        replies = visit.ask([("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
+    for me, visit in ((me, visit) for visit in visits if (me := visit.me)):
+        slots = [slot for slot, owner in moved.items() if owner == me.id]
+        replies = (
+            visit.ask([("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots]) if me.is_master else [0] * len(slots)
+        )
         left.update(
-            {(source, slot): reply for slot, reply in zip(slots, replies, strict=True) if isinstance(reply, int)}
+            {(me.id, slot): reply for slot, reply in zip(slots, replies, strict=True) if isinstance(reply, int)}
         )
     return left
 
