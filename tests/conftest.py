@@ -141,12 +141,6 @@ def _has_session() -> bool:
 
 
 @pytest.fixture(scope="session")
-def data() -> Path:
-    """The folder of recorded files."""
-    return DATA
-
-
-@pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One session on two threads for all tests of a process; it ends with Python."""
     from slotscope.runtime.spark.session import spark_session

@@ -16,10 +16,13 @@ def page_of(report: object) -> str:
     return document.hand_drawn.page() if document.hand_drawn else render_document(document)
 
 
-def terminal_of(report: object, *, width: int = 80, encoding: str = "utf-8", html_path: str | None = None) -> str:
-    """What a terminal of *width* and *encoding* shows of *report*."""
+def terminal_of(
+    report: object, *, width: int = 80, encoding: str = "utf-8", colour: bool = False, html_path: str | None = None
+) -> str:
+    """What a file of *encoding* gets of *report*, or a terminal with colours."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    print_document(document_of(report), Console(file=stream, width=width), html_path=html_path)
+    console = Console(file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None)
+    print_document(document_of(report), console, html_path=html_path)
     stream.flush()
     return raw.getvalue().decode(encoding)

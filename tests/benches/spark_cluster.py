@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyspark
 
+from slotscope.runtime.spark.jars import read_properties
 from slotscope.runtime.spark.java import find_java_home
 from tests.benches.servers import await_port, free_port
 
@@ -77,11 +78,11 @@ def connect_server(scratch: Path) -> Iterator[str]:
     environment = {
         **outside, "JAVA_HOME": find_java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
     }  # fmt: skip
+    short_run = read_properties("spark-local.conf")
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
+        **{name: value for name, value in short_run.items() if "delta" not in value.lower()},
     }
     command = [
         str(home / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.bus import (
     Body,
     Empty,
@@ -36,10 +37,7 @@ PSH_ACK = 0x18
 
 def bitmap(*slots: int) -> bytes:
     """The wire form of a slot set."""
-    marks = bytearray(2048)
-    for slot in slots:
-        marks[slot // 8] |= 1 << slot % 8
-    return bytes(marks)
+    return SlotSet(slots).to_wire()
 
 
 def ping(sender: str = ONE, **header: object) -> Message:

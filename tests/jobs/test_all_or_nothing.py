@@ -28,8 +28,8 @@ from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import running
 from tests.builders.bus_folding import cut, packet_ends
 from tests.builders.stored_rows import stored_frame
+from tests.conftest import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 VALKEY = DATA / "valkey-9.1"
 CAPTURE = DATA / "bus-redis-7.0" / "bus.pcap.gz"
 

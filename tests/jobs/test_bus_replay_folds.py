@@ -47,28 +47,6 @@ def test_files_cut_at_any_packet_and_folded_in_one_by_one_give_the_same_tables(
     assert folded.comparable() == whole(capture, tmp_path, timeout_ms).comparable()
 
 
-def test_several_files_in_one_fold_are_one_stream(capture, tmp_path) -> None:
-    ends = packet_ends(capture)
-    paths = cut(capture, ends[100:900:200], tmp_path)
-
-    folded = fold(paths[::-1], node_timeout_ms=1000)
-
-    assert folded.comparable() == whole(capture, tmp_path, 1000).comparable()
-
-
-def test_captures_of_both_ends_give_what_one_gives(capture, tmp_path) -> None:
-    """Copies have sequence numbers that were delivered before, so they are dropped and counted."""
-    one, two = tmp_path / "here.pcap", tmp_path / "there.pcap"
-    one.write_bytes(capture)
-    two.write_bytes(capture)
-
-    both, alone = fold([one, two], node_timeout_ms=1000), whole(capture, tmp_path, 1000)
-
-    assert len(both.messages) == len(alone.messages)
-    assert sorted(map(repr, both.rows)) == sorted(map(repr, alone.rows))
-    assert both.facts["repeated_bytes"] > 0
-
-
 @pytest.mark.long
 def test_rows_that_are_settled_do_not_change_with_further_files(capture, tmp_path) -> None:
     ends = packet_ends(capture)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,44 +55,31 @@ def cut_at_random(count: int, first: int, seed: int) -> list[int]:
 
 
 def shipped_by_vector(log: Path, line: str) -> dict[str, object]:
-    return {
-        "file": f"/log/{log.name}",
-        "host": "h1",
-        "message": line,
-        "source_type": "file",
-        "timestamp": "2026-11-28T14:01:00Z",
-    }
+    entry = {"file": f"/log/{log.name}", "host": "h1", "message": line}
+    return {**entry, "source_type": "file", "timestamp": "2026-11-28T14:01:00Z"}
 
 
 def shipped_by_fluent_bit(log: Path, line: str) -> dict[str, object]:
-    return {
-        "date": "2026-11-28T14:01:00.0Z",
-        "log": line,
-        "kubernetes": {"pod_name": f"redis-{log.name[:5]}", "container_name": "redis"},
-    }
+    pod = {"pod_name": f"redis-{log.name[:5]}", "container_name": "redis"}
+    return {"date": "2026-11-28T14:01:00.0Z", "log": line, "kubernetes": pod}
 
 
 @pytest.mark.parametrize("shipped", [shipped_by_vector, shipped_by_fluent_bit])
 def test_logs_of_a_shipper_give_the_events_of_the_logs_themselves(tmp_path, shipped) -> None:
     """All nodes of a host in one file."""
     logs = sorted((DATA / "polled-restart" / "logs").glob("*.gz"))
-    folder = tmp_path / "cluster" / "h1" / "logs"
+    folder, itself = (tmp_path / "cluster" / host / "logs" for host in ("h1", "h2"))
     folder.mkdir(parents=True)
+    itself.mkdir(parents=True)
     texts = {log: gzip.decompress(log.read_bytes()).decode() for log in logs}
     lines = [json.dumps(shipped(log, line)) for log, text in texts.items() for line in text.splitlines()]
     one = folder / "1795874460-0c5b1c7e.log.gz"
     one.write_bytes(gzip.compress("\n".join(lines).encode()))
     for log, text in texts.items():
-        recorded = (
-            folder.parent.parent
-            / "h2"
-            / "logs"
-            / f"{log.name[:5]}-20261128T140000.000000Z_20261128T140100.000000Z.log.gz"
-        )
-        recorded.parent.mkdir(parents=True, exist_ok=True)
+        recorded = itself / f"{log.name[:5]}-20261128T140000.000000Z_20261128T140100.000000Z.log.gz"
         recorded.write_bytes(gzip.compress(text.encode()))
 
-    whole = fold_recorded(sorted((tmp_path / "cluster" / "h2" / "logs").iterdir()))
+    whole = fold_recorded(sorted(itself.iterdir()))
     folded = fold_recorded([one])
 
     assert folded.facts["log_events"] == whole.facts["log_events"] > 90
@@ -263,18 +251,9 @@ def test_files_that_are_gone_or_nonsense_are_said_and_the_others_are_read(tmp_pa
 def test_two_recorders_under_one_name_lose_nothing_and_count_nothing_twice(tmp_path, alone) -> None:
     """Files of one folder that overlap in time are merged as those of several are."""
     files = landing_files(tmp_path, packets_max=PACKETS)
-    twice = [
-        Landed(
-            file.path.parents[2] / "host-0" / "bus" / file.path.name.replace("Z.pcap", "Z.pcap"),
-            file.ended_ns,
-            file.raw,
-        )
-        for file in files
-        if "host-0" in str(file.path) or "host-1" in str(file.path)
-    ]
-    others = [file for file in files if not ("host-0" in str(file.path) or "host-1" in str(file.path))]
+    joined = [replace(file, path=Path(str(file.path).replace("host-1", "host-0"))) for file in files]
 
-    folded = in_runs([*twice, *others], [len(files)])
+    folded = in_runs(joined, [len(files)])
 
     assert rows(folded) == rows(alone)
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from slotscope.reports.rebalance.report import RebalanceReport
-from tests.benches.reports import terminal_of
-from tests.builders.rebalance_report import changed, rebalance_report
-
-
-def rendered(report: RebalanceReport, *, width: int = 100, encoding: str = "utf-8") -> str:
-    return terminal_of(report, width=width, encoding=encoding, html_path="out/plan.html")
+from slotscope.reports.rebalance.report import amount, reason, why_many_ranges
+from tests.benches.reports import page_of, terminal_of
+from tests.builders.rebalance_report import changed, curve, rebalance_report
 
 
 def test_the_verdict_comes_first_and_the_next_command_last() -> None:
-    lines = rendered(rebalance_report()).splitlines()
+    lines = terminal_of(rebalance_report(), width=100, html_path="out/plan.html").splitlines()
 
     assert lines[1].startswith(
         "No move can balance this cluster: {cart:42} (slot 7186) alone is 2.79× a fair share of ops. Best"
@@ -33,19 +29,19 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
 
 
 def test_each_resource_is_told_before_and_after() -> None:
-    lines = rendered(rebalance_report()).splitlines()
+    lines = terminal_of(rebalance_report()).splitlines()
     row = next(line for line in lines if line.strip().startswith("ops "))
 
     assert row.split() == ["ops", "3.13×", "(1.25", "M)", "2.79×", "(1.11", "M)", "2.79×", "2", "%", "(raised)"]
 
 
 def test_the_proven_minimum_and_the_gap_are_told() -> None:
-    assert "at least 580 MB must move (proven); this plan: 3.45 % more" in rendered(rebalance_report())
+    assert "at least 580 MB must move (proven); this plan: 3.45 % more" in terminal_of(rebalance_report())
 
 
 def test_loads_that_are_estimates_claim_no_proof() -> None:
     """A sample of the keys: what moves and what must move is about so much."""
-    text = " ".join(rendered(changed(rebalance_report(), memory_error=0.038)).split())
+    text = " ".join(terminal_of(changed(rebalance_report(), memory_error=0.038)).split())
 
     assert "moves about 600 MB" in text
     assert "about 580 MB must move (loads are estimates, ±3.8 %)" in text
@@ -54,7 +50,7 @@ def test_loads_that_are_estimates_claim_no_proof() -> None:
 
 def test_many_masters_are_cut_and_counted() -> None:
     """A thousand masters are a screen, not a scroll."""
-    text = rendered(rebalance_report(1000))
+    text = terminal_of(rebalance_report(1000))
 
     assert "the 8 heaviest of 1,000" in text
     assert "the 6 largest of 334 transfers" in text
@@ -63,7 +59,52 @@ def test_many_masters_are_cut_and_counted() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_do_nothing(encoding: str) -> None:
-    text = rendered(rebalance_report(hostile=True), encoding=encoding)
+    report = rebalance_report(hostile=True)
+    text = terminal_of(report, encoding=encoding)
 
     assert not [character for character in text if ord(character) < 32 and character != "\n"]
     assert "\u202e" not in text
+    assert text.startswith("Slotscope ")
+    assert "\x1b" not in page_of(report)
+
+
+def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_again() -> None:
+    """The masters that stay are below their limits before it: they are not why anything moves."""
+    report = rebalance_report()
+    first = report.nodes[0]
+    drained = changed(first, role="drained", slots_after=0)
+    calm = [changed(reach, before=0.94, after=1.02, limit=1.02) for reach in report.reaches]
+    held = amount(report.cost, first.shares[report.cost].before)
+
+    emptied = changed(report, nodes=[drained, *report.nodes[1:]], reaches=calm)
+
+    assert f"Drain 1 master ({held}). Afterwards the heaviest master holds 1.02× its fair share of " in reason(emptied)
+    assert "(limit 1.02×)" in reason(emptied)
+    assert "CLUSTER RESET SOFT" in terminal_of(emptied)
+    assert "CLUSTER RESET SOFT" not in terminal_of(report)
+
+
+def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fewer() -> None:
+    report = rebalance_report()
+    line = curve(4, None, 2 * report.moved_bytes, 0.1, 40, 500)
+
+    why, ways = why_many_ranges(changed(report, ranges_after=100, curve=[*report.curve, line]))
+
+    assert "more than 10 a master" in why
+    assert "serialized bytes and keys and ops" in why
+    assert ways.startswith("Fewer: --bytes-budget 0% gives 96; --bytes-budget 4% gives 14; ")
+    assert "--bytes-budget 10% gives 40" in ways
+    dearer = changed(report, ranges_after=100, curve=[changed(line, ranges=120)])
+    assert why_many_ranges(dearer)[-1] == "A larger --tolerance may give fewer."
+
+
+def test_page_and_ticket_say_why_ranges_are_many_where_there_are_no_other_budgets_to_show() -> None:
+    """Under a heading of their own; nothing of the sort where they are few."""
+    many = changed(rebalance_report(), ranges_after=400, curve=[])
+    few = changed(many, ranges_after=14, ranges_bound=None)
+
+    for text in (page_of(many), " ".join(terminal_of(many).split())):
+        assert "400 slot ranges are more than 10 a master" in text
+        assert "A larger --tolerance may give fewer." in text
+    assert "Slot ranges</h2>" in page_of(many)
+    assert "Slot ranges</h2>" not in page_of(few)

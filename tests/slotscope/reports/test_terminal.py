@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
-from slotscope.reports.delivery import document_of
-from slotscope.reports.keyspace.report import KeyspaceReport, totals
-from slotscope.reports.terminal import print_document
+from slotscope.reports.keyspace.report import totals
 from slotscope.runtime import text
+from tests.benches.reports import terminal_of
 from tests.builders.reports_builder import changed, empty_report, keyspace_report
-
-
-def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8", colour: bool = False) -> str:
-    """Render as to a file of *encoding*, or as to a terminal with colours."""
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    console = Console(file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None)
-    print_document(document_of(report), console, html_path="out/report.html")
-    stream.flush()
-    return raw.getvalue().decode(encoding)
 
 
 def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is() -> None:
     report = keyspace_report()
-    output = rendered(report)
+    output = terminal_of(report, html_path="out/report.html")
 
     assert "snapshot 2026-09-21 · taken 2026-09-21 14:13:20 UTC" in output
     assert f"{text.count(report.keys)} keys · {text.size(totals(report).serialized_bytes)} serialized" in output
@@ -46,7 +33,7 @@ def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is()
 
 def test_warnings_come_first_and_the_gravest_of_them_before_the_rest() -> None:
     """Nobody reads figures first and learns afterwards that they are wrong."""
-    shown = rendered(keyspace_report())
+    shown = terminal_of(keyspace_report())
 
     assert "1 error, 1 warning, 1 note" in shown
     assert shown.index("node-2.rdb: offset 904211") < shown.index("node-1.rdb holds 12 keys") < shown.index("Masters")
@@ -70,7 +57,7 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
         prefixes=[changed(prefix, name=key) for prefix in report.prefixes],
     )  # fmt: skip
 
-    lines = rendered(report, encoding=encoding).splitlines()
+    lines = terminal_of(report, encoding=encoding).splitlines()
 
     assert max(map(len, lines)) <= 80
     slot = slots[heaviest]
@@ -94,7 +81,7 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
 @pytest.mark.parametrize("sizes", [True, False])
 def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: bool) -> None:
     report = keyspace_report(hostile=True, masters=masters, sizes=sizes)
-    output = rendered(report, width=width)
+    output = terminal_of(report, width=width)
 
     assert max(map(len, output.splitlines())) <= width
     assert text.count(max(node.keys for node in report.nodes)) in output
@@ -104,14 +91,14 @@ def test_a_pipe_gets_no_escapes_and_a_plain_terminal_only_ascii() -> None:
     """Works in a log file, over a serial line and in LANG=C."""
     report = keyspace_report(hostile=True)
 
-    assert "\x1b" not in rendered(report)
-    assert rendered(report, encoding="ascii").isascii()
+    assert "\x1b" not in terminal_of(report)
+    assert terminal_of(report, encoding="ascii").isascii()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
     """No escape, control, direction override or markup of a key reaches the terminal."""
-    output = rendered(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
+    output = terminal_of(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
     without_colours = re.sub(r"\x1b\[[0-9;]*m", "", output)
 
     assert not re.search(
@@ -123,7 +110,7 @@ def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
 
 
 def test_an_empty_snapshot_is_said_in_three_lines() -> None:
-    lines = rendered(empty_report()).splitlines()
+    lines = terminal_of(empty_report()).splitlines()
 
     assert lines[0] == "Slotscope · snapshot empty"
     assert lines[1] == "No keys were found."

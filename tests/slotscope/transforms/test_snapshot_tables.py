@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cluster_core.kernels.keys.slot_tally import USES
 from cluster_core.load.key_use import TTL_LABELS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import (
@@ -34,14 +34,15 @@ from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import tally_units
 from slotscope.transforms import snapshot_tables
-from slotscope.transforms.partial_sums import PartialSums
+from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, with_amounts
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.snapshot_warnings import Foreign
 from tests.builders.partial_rows import assert_rows, partial, partial_table
+from tests.conftest import DATA
 
 A, B = "a" * 40, "b" * 40
 SIZED = ("serialized_bytes",)
-DATA = Path(__file__).parents[2] / "data/valkey-9.1"
+RECORDED = DATA / "valkey-9.1"
 
 
 def tables(*rows, nodes=None, known=(), top=5, top_per_slot=1, groups=5):
@@ -317,8 +318,8 @@ def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
 
 def recorded_rows():
     """The partial sums of three dumps, a task each; two of them hold the same slots."""
-    inputs = find_inputs([str(DATA / "before"), str(DATA / "after" / "node-7001.rdb")], [], None)
-    topology = load_topology(str(DATA / "topology/nodes.txt"))
+    inputs = find_inputs([str(RECORDED / "before"), str(RECORDED / "after" / "node-7001.rdb")], [], None)
+    topology = load_topology(str(RECORDED / "topology/nodes.txt"))
     options = TallyOptions(top=7, groups_max=50, topology=topology)
     units = inputs.units(4, split=False)
     batches = tally_units(iter([pa.record_batch([pa.array(range(len(units)))], ["id"])]), units, options)
@@ -342,3 +343,25 @@ def test_rows_that_spark_keeps_in_pieces_make_the_same_tables_as_rows_that_are_h
     for name in ("big_keys", "hash_tags", "prefixes", "key_types", "key_sizes", "ttl_buckets"):
         assert counted(getattr(here, name)()) == counted(getattr(other, name)()), name
     assert set(snapshot_tables.keys_by_owner(here.partial)) == set(snapshot_tables.keys_by_owner(kept))
+
+
+def test_amounts_become_columns_and_are_0_where_a_row_has_none():
+    amounts = range(1, len(USES) + 1)
+    actual = with_amounts(partial_table({"kind": SLOT, "amounts": [*amounts]}, {"kind": SLOT}))
+
+    assert actual.select(USES).to_pylist() == [dict(zip(USES, amounts, strict=True)), dict.fromkeys(USES, 0)]
+    assert "amounts" not in actual.column_names
+
+
+def test_small_files_and_few_units_are_few_and_large_files_of_many_units_are_not(tmp_path):
+    def inputs(size):
+        (tmp_path / "dump.rdb").write_bytes(b"REDIS0011")
+        with (tmp_path / "dump.rdb").open("r+b") as file:
+            file.truncate(size)
+        return find_inputs([str(tmp_path / "dump.rdb")], [], None)
+
+    options = TallyOptions()
+
+    assert are_few(inputs(1000), options, units=100)
+    assert are_few(inputs(50 * ROWS_HERE_MAX), options, units=2)
+    assert not are_few(inputs(50 * ROWS_HERE_MAX), options, units=100)
