@@ -38,6 +38,9 @@ def export_lines(manifest: dict[str, Any]) -> list[str]:
         f"damaged: {bad['source']}: offset {bad['offset']}: {bad['reason']}; the keys before it were written"
         for bad in manifest["damaged"]
     ]
+    lines += [
+        f"not read: {path}: {newest} holds the same data, as new or newer" for path, newest in manifest["older"].items()
+    ]
     lines += [f"left out: {plural(number, 'key')}: {why}" for why, number in manifest["left_out"].items()]
     if manifest["not_text"]:
         lines.append(f"{plural(manifest['not_text'], 'string')} of no text: written as base64: and the Base64")

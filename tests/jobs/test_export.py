@@ -203,6 +203,21 @@ def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.json", "part-00001.json"]
 
 
+def test_keys_of_a_master_and_its_replica_are_written_once(tmp_path, capsys):
+    """Twice, commands would double every list."""
+    fields = [build.aux("repl-id", "0123456789" * 4), build.aux("repl-offset", 14)]
+    dump = build.rdb(*fields, build.select(0), build.key(b"k", 0, build.string(b"v")))
+    dumps = [tmp_path / "master.rdb", tmp_path / "replica.rdb"]
+    for path in dumps:
+        path.write_bytes(dump)
+
+    assert slotscope("export", "--rdb", *dumps, "--to", "resp", "--out", tmp_path / "out") == OK
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text("utf-8"))
+
+    assert (manifest["keys"], len(manifest["older"])) == (1, 1)
+    assert "holds the same data, as new or newer" in " ".join(capsys.readouterr().out.split())
+
+
 def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
     """Strict: exit code 2 and no file; permissive: the keys before the damage, and its place."""
     bad = tmp_path / "bad.rdb"

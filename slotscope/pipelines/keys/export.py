@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +22,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
-from slotscope.sources.rdb.files import RdbUnit, plan_units
+from slotscope.sources.rdb.files import RdbUnit, find_older, plan_units
 from slotscope.sources.values.part import STYLES, PartFacts, Wanted, write_part
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
     files = expand(list(request.rdb), DUMPS)
+    older = find_older(files)
+    files = [file for file in files if file.path not in older]
     is_one = wanted.keys_max is not None or request.out == STDOUT
     units = sorted(
         plan_units(
@@ -64,8 +66,8 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
     if request.out == STDOUT:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
             facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
-        return _manifest(request, units, facts, [])
-    return _Folder(request, wanted, files, units).write(workers)
+        return _manifest(request, units, facts, [], older)
+    return _Folder(request, wanted, files, units, older).write(workers)
 
 
 def _wanted(request: ExportOptions) -> Wanted:
@@ -109,10 +111,16 @@ class _Folder:
     """The parts of an export while they are written: in a folder beside the place where it is to be."""
 
     def __init__(
-        self, request: ExportOptions, wanted: Wanted, files: Sequence[InputFile], units: Sequence[RdbUnit]
+        self,
+        request: ExportOptions,
+        wanted: Wanted,
+        files: Sequence[InputFile],
+        units: Sequence[RdbUnit],
+        older: Mapping[str, str],
     ) -> None:
         self._request = request
         self._wanted = wanted
+        self._older = older
         self._done: dict[int, PartFacts] = {}
         self._units = dict(enumerate(units))
         self._out = os.path.abspath(request.out)
@@ -132,7 +140,7 @@ class _Folder:
             else:
                 facts = self._at_once(workers)
             names = [self._name(number) for number in self._units]
-            manifest = _manifest(self._request, list(self._units.values()), facts, names)
+            manifest = _manifest(self._request, list(self._units.values()), facts, names, self._older)
             if self._is_one:
                 self._join(names)
             else:
@@ -215,7 +223,11 @@ def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]
 
 
 def _manifest(
-    request: ExportOptions, units: Sequence[RdbUnit], facts: Sequence[PartFacts], names: Sequence[str]
+    request: ExportOptions,
+    units: Sequence[RdbUnit],
+    facts: Sequence[PartFacts],
+    names: Sequence[str],
+    older: Mapping[str, str],
 ) -> dict[str, Any]:
     left_out: Counter[str] = Counter()
     for part in facts:
@@ -232,6 +244,7 @@ def _manifest(
         "libraries": sum(part.libraries for part in facts),
         "recorded": {"idle": any(part.idle_known for part in facts), "freq": any(part.freq_known for part in facts)},
         "left_out": dict(sorted(left_out.items())),
+        "older": dict(older),
         "damaged": [{"source": unit.path, **part.bad} for unit, part in zip(units, facts, strict=True) if part.bad],
         "parts": [
             {"file": name, "source": unit.path, "keys": part.keys, "bytes": part.bytes}
