@@ -134,7 +134,7 @@ def _look_at_dumps(address: str, request: Request) -> int:
     if request.separators is not None:
         arguments.append(f"--separators={request.separators}")
     arguments += [f"--{name.replace('_', '-')}" for name in ("from_master", "json", "quiet") if getattr(request, name)]
-    arguments += request.access.words()
+    arguments += request.access.arguments()
     if not request.json:
         sys.stdout.write(f"$ {printable(shlex.join(['slotscope', 'key-slots', *arguments]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
@@ -158,7 +158,7 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         raise InputError("none of these files can be read on its own; `slotscope --help` lists the inputs of commands")
     codes = []
     for job in jobs:
-        arguments = [*job.job.split(), *job.words, "--mode", request.mode]
+        arguments = [*job.job.split(), *job.arguments, "--mode", request.mode]
         sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', *arguments]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:

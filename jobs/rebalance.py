@@ -36,7 +36,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     stored, is_new = choose_plan(cluster, request)
     stream = None if request.json or not is_new else sys.stdout
     report = load_rebalance_report(request.root, stored.plan_id)
-    report.asked = (cluster, *request.access.words())
+    report.asked = (cluster, *request.access.arguments())
     page = deliver(report, root=request.root, html=request.html, stream=stream)
     only_asked = request.if_needed and not request.apply
     executed = None

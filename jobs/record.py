@@ -124,7 +124,7 @@ def command(request: Request) -> None:
             sys.stdout.write(json.dumps({"cluster": cluster, "point": name, **status._asdict()}) + "\n")
             sys.stdout.flush()
         else:
-            point.tell(f"{cluster}/{name}: {status.words()}")
+            point.tell(f"{cluster}/{name}: {status.line()}")
 
     stop = threading.Event()
     wanted = _wanted(request)

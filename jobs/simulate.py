@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from slotscope.options import Common, Fractions, Html, Numbers, Words, options
+from slotscope.options import Common, Fractions, Html, Numbers, Texts, options
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -26,7 +26,7 @@ class Request(Common):
     """Runs per case"""
     first_seed: int = 1
     """First seed"""
-    profile: Words = ("valkey-9.1",)
+    profile: Texts = ("valkey-9.1",)
     """Server versions: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1"""
     node_timeout_ms: Numbers = (15_000,)
     """cluster-node-timeout in ms"""
@@ -40,9 +40,9 @@ class Request(Common):
     """cluster-replica-validity-factor"""
     migration_barrier: Numbers = (1,)
     """cluster-migration-barrier"""
-    fault: Words = ("crash",)
+    fault: Texts = ("crash",)
     """Faults: crash (processes end), power (hosts too), freeze (processes stop), zone (a zone fails), partition (a zone is cut off), none"""
-    hit: Words = ("1",)
+    hit: Texts = ("1",)
     """Number of masters hit; for zone and partition a zone, or the number of random ones"""
     delay_ms: Fractions = (0.25,)
     """One-way network delay in ms"""

@@ -31,10 +31,10 @@ from schemas.table import (
 EPOCH = UNSIGNED
 
 
-def _interval(what: str) -> list[pa.Field]:
+def _interval(noun: str) -> list[pa.Field]:
     return [
-        *instant("valid_from", f"start of {what}"),
-        *instant("valid_to", f"end of {what}; null while it lasts", always=False),
+        *instant("valid_from", f"start of {noun}"),
+        *instant("valid_to", f"end of {noun}; null while it lasts", always=False),
     ]
 
 

@@ -107,17 +107,17 @@ class UnitFacts:
         """Whether it counts the keys of a node: a dump, or a log that is replayed."""
         return self.kind == "rdb" or self.role == "state"
 
-    def words(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """Return the facts as texts for ``silver/sources``."""
-        found = {name: getattr(self, name) for name in [fact.name for fact in FACTS] if name != "aux"}
-        return {name: _word(value) for name, value in found.items() if _is_said(value)} | self.aux
+        values = {name: getattr(self, name) for name in [fact.name for fact in FACTS] if name != "aux"}
+        return {name: _text(value) for name, value in values.items() if _is_set(value)} | self.aux
 
 
-def _is_said(value: Fact) -> bool:
+def _is_set(value: Fact) -> bool:
     return value is not None and value is not False and value != []
 
 
-def _word(value: Fact) -> str:
+def _text(value: Fact) -> str:
     return "\n".join(value) if isinstance(value, list) else "true" if value is True else str(value)
 
 
@@ -136,7 +136,7 @@ def joined(before: UnitFacts, later: UnitFacts) -> UnitFacts:
     for name in (f.name for f in fields(UnitFacts) if f.name not in both):
         old, new = getattr(before, name), getattr(later, name)
         adds = later.kind == "rdb" and (name in COUNTED or isinstance(new, list)) and None not in (old, new)
-        both[name] = old + new if adds else new if _is_said(new) else old
+        both[name] = old + new if adds else new if _is_set(new) else old
     return UnitFacts(**both)
 
 

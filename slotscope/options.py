@@ -37,7 +37,7 @@ def _listed(values: tuple[object, ...]) -> str:
 
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=_listed)]
 Fractions = Annotated[tuple[float, ...], Parameter(consume_multiple=1, show_default=_listed)]
-Words = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=_listed)]
+Texts = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=_listed)]
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 """A switch that is off until it is given; a plain ``bool`` or ``bool | None`` has a ``--no-`` form
@@ -168,10 +168,10 @@ class Common(ModeOptions):
 
     def spark_conf(self) -> dict[str, str]:
         """The settings of Spark that were given here; raises InputError for others."""
-        for words in self.conf:
-            if not words.startswith("spark.") or "=" not in words:
-                raise InputError(f"--conf {words.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
-        return {key: value for key, _, value in (words.partition("=") for words in self.conf)}
+        for pair in self.conf:
+            if not pair.startswith("spark.") or "=" not in pair:
+                raise InputError(f"--conf {pair.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
+        return {key: value for key, _, value in (pair.partition("=") for pair in self.conf)}
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for."""
@@ -238,9 +238,11 @@ class AccessOptions:
         """The password in the environment, None for none."""
         return os.environ.get(self.password_env)
 
-    def words(self) -> list[str]:
-        """The words of a command line that say the same."""
-        given = [(one.name, value) for one in fields(self) if (value := getattr(self, one.name)) != one.default]
+    def arguments(self) -> list[str]:
+        """The arguments of a command line that say the same."""
+        given = [
+            (option.name, value) for option in fields(self) if (value := getattr(self, option.name)) != option.default
+        ]
         return [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given]
 
     def with_password(self, password: str | None) -> "Access":

@@ -105,12 +105,12 @@ def _write(run: Run, history: SentinelHistory, bad: BadRecords) -> None:
         run.append(table, rows_table(rows, kind, table))
 
 
-def _incident_rows(history: SentinelHistory, others: int) -> tuple[list[IncidentRow], list[StepRow]]:
-    """Incidents and their steps, numbered behind the *others* of the snapshot."""
+def _incident_rows(history: SentinelHistory, known: int) -> tuple[list[IncidentRow], list[StepRow]]:
+    """Incidents and their steps, numbered behind the *known* incidents of the snapshot."""
     names = name_all(history.observers, history.addresses)
     stories: list[IncidentRow] = []
     steps: list[StepRow] = []
-    for number, incident in enumerate(find_sentinel_incidents(history), others + 1):
+    for number, incident in enumerate(find_sentinel_incidents(history), known + 1):
         addresses = {
             incident.subject: history.addresses.get(
                 incident.subject, incident.subject if ":" in incident.subject else None

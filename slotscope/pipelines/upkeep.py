@@ -126,8 +126,8 @@ def forget(
     if apply and chosen:
         with progress(f"removing {plural(len(chosen), 'snapshot')}"):
             _remove(root, chosen)
-    what = "removed" if apply else "would be removed; --apply does it"
-    rows = [(name, why, held[name], what) for name, why in chosen.items()]
+    effect = "removed" if apply else "would be removed; --apply does it"
+    rows = [(name, why, held[name], effect) for name, why in chosen.items()]
     return Answer(("snapshot", "because", "rows", "what"), rows)
 
 

@@ -28,8 +28,8 @@ BUFFER_KIB: Final = 16 << 10
 """Size of the kernel's buffer for packets that the recorder has not read."""
 PIPE_BYTES: Final = 1 << 20
 READ_BYTES: Final = 1 << 20
-SAID_CHARS_MAX: Final = 300
-SAID_BYTES_MAX: Final = 1 << 16
+ERROR_CHARS_MAX: Final = 300
+ERROR_BYTES_MAX: Final = 1 << 16
 STOP_S: Final = 5.0
 _DROPPED: Final = re.compile(r"(\d{1,18}) packets? dropped by (?:kernel|interface)")
 _LISTENING: Final = "listening on "
@@ -73,7 +73,7 @@ class Tcpdump:
         """Packets that the kernel dropped, by the last count of tcpdump."""
         self.counted_ns = 0
         """When that count was requested."""
-        self.said = ""
+        self.error = ""
         """The last line of its standard error that is no count."""
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
@@ -89,7 +89,7 @@ class Tcpdump:
         self._reader = CaptureReader()
         self._rest = bytearray()
         self._taken = self._asked_ns = 0
-        self._words = bytearray()
+        self._error_bytes = bytearray()
 
     def read(self, wait_s: float, after_ns: int = 0) -> Packets:
         """The packets later than *after_ns* that come within *wait_s*."""
@@ -122,7 +122,7 @@ class Tcpdump:
         items = self._reader.feed(data)
         packets = [item for item in items if isinstance(item, Packet)]
         if any(isinstance(item, CaptureProblem) for item in items):
-            self.has_ended, self.said = True, "its output is not a capture"
+            self.has_ended, self.error = True, "its output is not a capture"
         end = self._reader.offset
         if not self.head and end >= FILE_HEADER_BYTES:
             self.head = bytes(self._rest[:FILE_HEADER_BYTES])
@@ -145,9 +145,9 @@ class Tcpdump:
         if not data:
             self._err = -1
             return
-        self._words += data
-        *lines, rest = bytes(self._words[-SAID_BYTES_MAX:]).split(b"\n")
-        self._words = bytearray(rest)
+        self._error_bytes += data
+        *lines, rest = bytes(self._error_bytes[-ERROR_BYTES_MAX:]).split(b"\n")
+        self._error_bytes = bytearray(rest)
         for line in lines:
             message = line.decode("utf-8", "replace").strip().removeprefix("tcpdump: ")
             if _LISTENING in message:
@@ -156,7 +156,7 @@ class Tcpdump:
             if counts:
                 self.dropped, self.counted_ns = sum(map(int, counts)), self._asked_ns
             elif message and not _COUNT.match(message):
-                self.said = message[:SAID_CHARS_MAX]
+                self.error = message[:ERROR_CHARS_MAX]
 
     def ask_counts(self) -> None:
         """Request the count of dropped packets; a later `read` stores it."""
@@ -263,7 +263,7 @@ class BusRecorder:
         if not begun.is_listening:
             begun.end()
             begun.close()
-            self._note_failure(begun.said or "it does not begin to listen")
+            self._note_failure(begun.error or "it does not begin to listen")
             return
         if self._run is not None:
             self._drain(self._run)
@@ -318,7 +318,7 @@ class BusRecorder:
         self._note_drops(run, now_ns)
         self.series.end(now_ns)
         self._lost_since_ns = max(self.series.covered_ns, self._begun_ns)
-        self._note_failure(run.said or "it ended")
+        self._note_failure(run.error or "it ended")
 
     def _note_failure(self, detail: str) -> None:
         self._next_s = time.monotonic() + min(RETRY_S[0] * 2.0 ** min(self._failed, 16), RETRY_S[1])

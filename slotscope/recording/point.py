@@ -230,7 +230,7 @@ class Point:
 
     def stored(self) -> list[Stored]:
         """The files that recorders have written, by their names; others are none of our business."""
-        found = []
+        files = []
         for kind in Kind:
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder / kind) as entries:
                 for entry in entries:
@@ -238,8 +238,8 @@ class Point:
                     if recorded is not None and entry.is_file(follow_symlinks=False):
                         with suppress(FileNotFoundError):
                             size = entry.stat(follow_symlinks=False).st_size
-                            found.append(Stored(entry.path, size, recorded.to_ns))
-        return found
+                            files.append(Stored(entry.path, size, recorded.to_ns))
+        return files
 
     def keep_within_bounds(self, now_ns: int) -> int:
         """Delete the oldest finished files beyond the bounds and return the remaining bytes.  Deleted files that no store has become a gap."""

@@ -177,7 +177,7 @@ class Status(NamedTuple):
     bytes_kept: int
     gaps: int
 
-    def words(self) -> str:
+    def line(self) -> str:
         """One line."""
         return (
             f"{plural(self.packets, 'packet')}, {plural(self.answers, 'answer')};"

@@ -31,7 +31,7 @@ def deliver_answer(answer: Answer, *, stream: TextIO, as_json: bool) -> None:
     if stream.isatty() and width > console.width:
         for row in cells:
             ink.labelled(
-                [(ink.words(name, "dim"), ink.words(cell)) for name, cell in zip(answer.columns, row, strict=True)]
+                [(ink.safe(name, "dim"), ink.safe(cell)) for name, cell in zip(answer.columns, row, strict=True)]
             )
             console.print()
         return

@@ -89,10 +89,10 @@ class Bar(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A value with other *words*, a *note* behind it, a *style* (strong, quiet, alarm) or a link of the page."""
+    """A value with other *text*, a *note* behind it, a *style* (strong, quiet, alarm) or a link of the page."""
 
     value: Any
-    words: str = ""
+    text: str = ""
     note: str = ""
     style: str = ""
     link: str = ""
@@ -102,7 +102,7 @@ class Cell(NamedTuple):
     @property
     def is_known(self) -> bool:
         """Whether there is anything to show; a column of unknown cells is not drawn."""
-        return self.value not in (None, "") or bool(self.words or self.note)
+        return self.value not in (None, "") or bool(self.text or self.note)
 
 
 def estimated(value: int | None, error: int, format_number: Callable[[int], str]) -> Cell:
@@ -174,7 +174,7 @@ class Table(NamedTuple):
 class Sentence(NamedTuple):
     """A paragraph; *is_quiet* is smaller."""
 
-    words: str
+    text: str
     on: Place = Place.EVERYWHERE
     is_quiet: bool = True
 
@@ -197,7 +197,7 @@ class Commands(NamedTuple):
 class Preformatted(NamedTuple):
     """Plain text as it is, such as a block to copy."""
 
-    words: str
+    text: str
     label: str
     on: Place = Place.PAGE
 
@@ -272,7 +272,7 @@ class Tile(NamedTuple):
     value: Any
     how: Format = Format.COUNT
     note: str = ""
-    words: str = ""
+    text: str = ""
 
 
 class HandDrawn(NamedTuple):

@@ -49,8 +49,8 @@ class Ink:
         """Whether the console cannot show more than ASCII."""
         return self.console.options.ascii_only
 
-    def words(self, text: str, style: str = "") -> Text:
-        """Return words of our own, made safe."""
+    def safe(self, text: str, style: str = "") -> Text:
+        """Return safe of our own, made safe."""
         if self.ascii_only:
             text = text.translate(_ASCII)
         return Text(printable(text, ascii_only=self.ascii_only), style=style)
@@ -81,14 +81,14 @@ class Ink:
 
     def title(self, text: str, quiet: str = "", alarm: str = "") -> None:
         """Write the first line of a report."""
-        line = self.words("Slotscope", "bold").append_text(self.words(f" · {text}"))
-        self.line(line.append_text(self.words(quiet, "dim")).append_text(self.words(alarm, "bold red")))
+        line = self.safe("Slotscope", "bold").append_text(self.safe(f" · {text}"))
+        self.line(line.append_text(self.safe(quiet, "dim")).append_text(self.safe(alarm, "bold red")))
 
     def heading(self, text: str, about: str = "") -> None:
-        """Write an empty line and a heading, with quiet words after it."""
-        line = self.words(text, "bold")
+        """Write an empty line and a heading, with quiet safe after it."""
+        line = self.safe(text, "bold")
         if about:
-            line.append_text(self.words("  " + about, "dim"))
+            line.append_text(self.safe("  " + about, "dim"))
         self.console.print()
         self.line(line)
 
@@ -102,7 +102,7 @@ class Ink:
 
     def note(self, text: str) -> None:
         """Write a quiet line, indented like the rows of a table."""
-        self.line(self.words("  " + text, "dim"))
+        self.line(self.safe("  " + text, "dim"))
 
     def rest(self, count: int, shown: int) -> None:
         """Say how many of *count* are not shown, if any."""
@@ -113,14 +113,14 @@ class Ink:
         """Say where the page is that *label* names, if one was written."""
         if path is not None:
             self.console.print()
-            self.whole(self.words(f"{label}: ").append_text(self.words(path, "bold")))
+            self.whole(self.safe(f"{label}: ").append_text(self.safe(path, "bold")))
 
     def flow(self, parts: Sequence[str]) -> None:
         """Write *parts* one after the other, indented; lines break between them only."""
-        between = self.words(" · ", "dim")
+        between = self.safe(" · ", "dim")
         line, room = Text("  "), self.console.width
         for at, part in enumerate(parts):
-            text = self.words(part)
+            text = self.safe(part)
             if at and line.cell_len + between.cell_len + text.cell_len > room:
                 self.line(line)
                 line = Text("  ")
@@ -140,10 +140,10 @@ class Ink:
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """Write rows without rules, indented by two; figures (`FIGURES`) and `WHOLE` texts keep their width, names share the rest."""
-        columns = [self.words(heading.lstrip(FIGURES + WHOLE)) for heading in headings]
+        columns = [self.safe(heading.lstrip(FIGURES + WHOLE)) for heading in headings]
         figures = [heading.startswith(FIGURES) for heading in headings]
         fixed = [heading.startswith((FIGURES, WHOLE)) for heading in headings]
-        made = [[self.words(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+        made = [[self.safe(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
         widths = self._widths(columns, fixed, made)
         for heading, right, width in zip(columns, figures, widths, strict=True):
@@ -163,7 +163,7 @@ class Ink:
         self.console.print(indented, highlight=False)
 
     def _widths(self, headings: Sequence[Text], fixed: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
-        """Return the width of each column: *fixed* ones first, then words, then fitted names."""
+        """Return the width of each column: *fixed* ones first, then safe, then fitted names."""
         room = self.console.width - _INDENT - _GAP * (len(headings) - 1)
         cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(headings)
         fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]

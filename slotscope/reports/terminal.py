@@ -46,9 +46,9 @@ def print_document(document: Document, console: Console, *, html_path: str | Non
     """Print *document* on *console*; *html_path* is where its page was written, if it was."""
     ink = Ink(console)
     ink.title(document.terminal_title or text.printable(document.title, 200), document.subtitle, document.alarm)
-    ink.line(ink.words(text.printable(document.verdict, 600), "bold"))
+    ink.line(ink.safe(text.printable(document.verdict, 600), "bold"))
     if document.reason:
-        ink.line(ink.words(text.printable(document.reason, 600), "dim"))
+        ink.line(ink.safe(text.printable(document.reason, 600), "dim"))
     if document.figures:
         ink.flow(document.figures)
     _print_warnings(document, ink)
@@ -73,14 +73,14 @@ def _print_warnings(document: Document, ink: Ink) -> None:
         caveats = [(caveat.severity, caveat.text) for caveat in gravest_first(document.warnings)]
         print_graded(ink, caveats, CAVEAT_LENGTH_MAX, CAVEATS_SHOWN)
     elif left_out:
-        ink.line(ink.words(f"▲ {left_out}", "yellow"))
+        ink.line(ink.safe(f"▲ {left_out}", "yellow"))
 
 
 def print_counts(ink: Ink, entries: Iterable[Graded], more: str = "") -> None:
     """Print the number of *entries*, at least one, by severity, and *more*."""
     counts = count_by_severity(entries)
     counts_text = ", ".join(text.plural(number, severity) for severity, number in counts.items())
-    ink.line(ink.words(f"▲ {counts_text}{more}", SEVERITY_STYLES[next(iter(counts))]))
+    ink.line(ink.safe(f"▲ {counts_text}{more}", SEVERITY_STYLES[next(iter(counts))]))
 
 
 def print_graded(ink: Ink, entries: Sequence[tuple[str, str]], length_max: int, shown: int) -> None:
@@ -88,8 +88,8 @@ def print_graded(ink: Ink, entries: Sequence[tuple[str, str]], length_max: int, 
     ink.labelled(
         [
             (
-                ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")),
-                ink.words(text.printable(message, length_max)),
+                ink.safe(severity, SEVERITY_STYLES.get(severity, "yellow")),
+                ink.safe(text.printable(message, length_max)),
             )
             for severity, message in entries[:shown]
         ]
@@ -107,15 +107,15 @@ def _print_section(section: Section, ink: Ink) -> None:
             case Table():
                 _print_table(block, ink)
             case Sentence():
-                ink.note(text.printable(block.words, WORDS_MAX))
+                ink.note(text.printable(block.text, WORDS_MAX))
             case Facts():
                 _print_facts(block, ink)
             case Commands():
-                for command, what in block.rows:
-                    ink.whole(ink.words("  " + command, "bold"))
-                    ink.note("  " + what)
+                for command, effect in block.rows:
+                    ink.whole(ink.safe("  " + command, "bold"))
+                    ink.note("  " + effect)
             case Preformatted():
-                for line in block.words.splitlines():
+                for line in block.text.splitlines():
                     ink.whole(Text(f"  {text.printable(line, LINE_CHARS_MAX)}"))
             case _:
                 pass
@@ -127,7 +127,7 @@ def _print_facts(block: Facts, ink: Ink) -> None:
         ink.flow([f"{name} {value}" for name, value in rows])
         return
     ink.labelled(
-        [(ink.words(text.printable(name, NAME_MAX), "dim"), ink.words(text.printable(value))) for name, value in rows]
+        [(ink.safe(text.printable(name, NAME_MAX), "dim"), ink.safe(text.printable(value))) for name, value in rows]
     )
     ink.rest(len(block.rows), len(rows))
 
@@ -150,13 +150,13 @@ def _cell(cell: Cell, column: Column, ink: Ink) -> InkCell:
         return ink.bar(cell.value.end - cell.value.start, width)
     if column.how in (Format.KEY, Format.TAG) and isinstance(cell.value, bytes):
         return partial(_name, cell, column.how, style, ink)
-    shown_text = cell.words or ("" if cell.value == "" else written(cell.value, column.how))
-    return ink.words(f"{'  ' * cell.depth}{shown_text}{f' {cell.note}' if cell.note else ''}", style)
+    shown_text = cell.text or ("" if cell.value == "" else written(cell.value, column.how))
+    return ink.safe(f"{'  ' * cell.depth}{shown_text}{f' {cell.note}' if cell.note else ''}", style)
 
 
 def _name(cell: Cell, how: Format, style: str, ink: Ink, room: int) -> Text:
     """A name in at most *room* cells: only itself loses its middle, never the words around it."""
-    before, after = "  " * cell.depth + (f"{cell.words} " if cell.words else ""), f"{cell.note}"
+    before, after = "  " * cell.depth + (f"{cell.text} " if cell.text else ""), f"{cell.note}"
     left = max(room - len(before) - len(after), 8)
     name = ink.tag(cell.value, left) if how is Format.TAG else ink.key(cell.value, left, style)
-    return ink.words(before).append_text(name).append_text(ink.words(after))
+    return ink.safe(before).append_text(name).append_text(ink.safe(after))

@@ -40,19 +40,19 @@ def partial_lines(unread: Unread) -> list[str]:
 def unread_words(file: FileUnread) -> str:
     """Return the unread share of *file*: ``at least 54 % of its keys (874 of 1,607) were not read``."""
     noun = "keys" if file.kind in ("rdb", "aof") else "records"
-    whose = "its" if file.source else "their"
+    pronoun = "its" if file.source else "their"
     parts = []
     if file.records and file.unread_records:
         of = f"{text.count(file.unread_records)} of {text.count(file.records)}"
         least = "at least " if file.kind == "rdb" else ""  # a dump announces each database when it comes to it
-        parts.append(f"{least}{text.percent(file.unread_records, file.records)} of {whose} {noun} ({of})")
+        parts.append(f"{least}{text.percent(file.unread_records, file.records)} of {pronoun} {noun} ({of})")
     if file.file_bytes and file.unread_bytes:
         of = f"{text.size(file.unread_bytes)} of {text.size(file.file_bytes)}"
-        parts.append(f"{text.percent(file.unread_bytes, file.file_bytes)} of {whose} bytes ({of})")
+        parts.append(f"{text.percent(file.unread_bytes, file.file_bytes)} of {pronoun} bytes ({of})")
     ends = ", because it ends too early" if file.is_cut and file.source else ""
     if parts:
         return f"{' and '.join(parts)} were not read{ends}"
     if file.is_cut or file.unread_bytes is None:
         places = text.plural(file.bad_records, "place")
         return f"{places} could not be read{ends}; their share is unknown"
-    return f"all of {whose} bytes were read, but not all of them are right"
+    return f"all of {pronoun} bytes were read, but not all of them are right"

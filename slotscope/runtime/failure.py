@@ -130,8 +130,8 @@ def _usage(error: CycloptsError) -> str:
         return no_such_command((error.unused_tokens or ["?"])[0], list(error.app or ()))
     if isinstance(error, UnusedCliTokensError):
         return f"unexpected argument: {' '.join(error.unused_tokens or [])}{SEE_HELP}"
-    what = " ".join(str(error).split()).rstrip(".")
-    return _PYTHON_TYPE.sub(r"\1", what) + SEE_HELP
+    message = " ".join(str(error).split()).rstrip(".")
+    return _PYTHON_TYPE.sub(r"\1", message) + SEE_HELP
 
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:

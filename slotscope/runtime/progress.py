@@ -34,13 +34,13 @@ def silence() -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
-    """Show the step *what* ("reading") while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if known."""
+def progress(step: str, how_far: Callable[[], str] = str) -> Iterator[None]:
+    """Show *step* ("reading") while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if known."""
     if _silent.get() or sys.stderr is None or sys.stderr.closed:
         yield
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
+    teller = threading.Thread(target=_tell, args=(step, how_far, done), name="progress", daemon=True)
     teller.start()
     try:
         yield
@@ -54,12 +54,12 @@ def explain(cause: Callable[[float], str]) -> None:
     _causes[:] = [cause]
 
 
-def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
+def _tell(step: str, how_far: Callable[[], str], done: threading.Event) -> None:
     start, began_at = time.monotonic(), time.time()
 
     def so_far(joint: str) -> str:
         parts = (how_far(), *(cause(began_at) for cause in _causes))
-        return "".join((what, *(f"{joint}{part}" for part in parts if part)))
+        return "".join((step, *(f"{joint}{part}" for part in parts if part)))
 
     if done.wait(PATIENCE_SECONDS):
         return
@@ -67,7 +67,7 @@ def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
 
     console = Console(stderr=True)
     if console.is_terminal:
-        with console.status(f"{what} …") as status:
+        with console.status(f"{step} …") as status:
             while not done.wait(1.0):
                 status.update(f"{so_far(' … ')} … {time.monotonic() - start:.0f} s")
         return

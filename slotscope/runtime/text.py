@@ -77,13 +77,13 @@ def _named_pieces(raw: bytes, ascii_only: bool) -> list[str]:
     return pieces
 
 
-def printable(words: str, limit: int = 2000, *, ascii_only: bool = False) -> str:
-    """Return *words* of our own (a warning, a path, an address) with unsafe characters escaped as in `shown`.
+def printable(text: str, limit: int = 2000, *, ascii_only: bool = False) -> str:
+    """Return *text* of our own (a warning, a path, an address) with unsafe characters escaped as in `shown`.
 
     Backslashes stay single, because such text may already hold escapes.  Anything beyond *limit* characters
     is cut.
     """
-    cut = words if len(words) <= limit else words[: limit - 1] + ("~" if ascii_only else "…")
+    cut = text if len(text) <= limit else text[: limit - 1] + ("~" if ascii_only else "…")
     return "".join(_pieces(cut, ascii_only, escape_backslash=False))
 
 

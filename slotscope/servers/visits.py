@@ -231,8 +231,8 @@ def visit_all(first: Address, access: Access, rate: float | None) -> list[Visit]
     if topology is None:
         return [visit]
     itself = Address(me.ip or first.host, me.port) if me is not None else first
-    others = [address for address in bus_ports(topology, first) if address not in (first, itself)]
-    return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
+    peers = [address for address in bus_ports(topology, first) if address not in (first, itself)]
+    return [visit, *side_by_side(lambda address: _visit(address, access, rate), peers[: NODES_MAX - 1])]
 
 
 def _visit(address: Address, access: Access, rate: float | None) -> Visit:

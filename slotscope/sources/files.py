@@ -59,10 +59,10 @@ def is_uri(path: str) -> bool:
     return "://" in path
 
 
-def is_named(words: str, path: str) -> bool:
-    """Say whether a user's *words*, a path or the last part of one, mean *path*."""
-    words = stores.plain(words)
-    return path == words or path.rpartition("/")[2] == words or path.endswith("/" + words.lstrip("./"))
+def is_named(name: str, path: str) -> bool:
+    """Say whether a user's *name*, a path or the last part of one, mean *path*."""
+    name = stores.plain(name)
+    return path == name or path.rpartition("/")[2] == name or path.endswith("/" + name.lstrip("./"))
 
 
 def expand(patterns: list[str], kind: Kind | None = None) -> list[InputFile]:

@@ -70,10 +70,10 @@ ALONE: Final = {
 
 
 class FittingJob(NamedTuple):
-    """A command with its words, without the program's name."""
+    """A command with its arguments, without the program's name."""
 
     job: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
 
 
 def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:

@@ -38,7 +38,7 @@ class Inputs:
     """Dumps that are not read, each with the newest dump of the same data."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How many files there are, and their bytes."""
         files = self._files
         return f"{text.plural(len(files), 'file')}, {text.size(sum(file.size for file in files))}"

@@ -116,12 +116,12 @@ _LOG_ENTRY: Final = re.compile(rb'"(?:message|@message|log|line|Message)"\s*:\s*
 _INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
 
 
-def _is_capture_with(*words: bytes) -> Callable[[Beginning], bool]:
+def _is_capture_with(*marks: bytes) -> Callable[[Beginning], bool]:
     def test(file: Beginning) -> bool:
         if not file.data.startswith(_MAGIC_CAPTURES):
             return False
         data = file.data if file.whole else _read(file.path, SEARCHED_BYTES)
-        return any(word in data for word in words)
+        return any(mark in data for mark in marks)
 
     return test
 
@@ -175,8 +175,8 @@ def _other_lines(file: Beginning, kind: FileKind) -> str:
     if kind not in JSON_SIGNS:
         return ""
     objects = file.objects
-    others = len(objects) - sum(map(JSON_SIGNS[kind], objects))
-    return f"{others} of the first {len(objects)} lines are something else" if objects and others else ""
+    count = len(objects) - sum(map(JSON_SIGNS[kind], objects))
+    return f"{count} of the first {len(objects)} lines are something else" if objects and count else ""
 
 
 def _log_rows(file: Beginning) -> list[LogRow]:

@@ -72,18 +72,18 @@ class LogOptions:
     permissive: bool = False
 
 
-def zone_of(words: str) -> tzinfo:
+def zone_of(name: str) -> tzinfo:
     """A time zone by name (Europe/Berlin, UTC) or offset (+01:00, -0530); raises InputError for anything else."""
-    if words.upper() in ("UTC", "Z", "GMT"):
+    if name.upper() in ("UTC", "Z", "GMT"):
         return UTC
-    match = _OFFSET.fullmatch(words)
+    match = _OFFSET.fullmatch(name)
     if match is not None and int(match[2]) <= 15 and int(match[3] or 0) < 60:
         offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         return timezone(-offset if match[1] == "-" else offset)
     try:
-        return ZoneInfo(words)
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InputError(f"unknown time zone {words!r}: write +01:00, or a name as Europe/Berlin") from error
+        raise InputError(f"unknown time zone {name!r}: write +01:00, or a name as Europe/Berlin") from error
 
 
 def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputFile]:
@@ -133,8 +133,8 @@ def _given(node: str) -> LogOwner:
 
 def port_in_name(path: str) -> int:
     """The only number of four or five digits in the name of a file that can be a port; 0 for none or several."""
-    found = {int(digits) for digits in _PORT_IN_NAME.findall(path.rpartition("/")[2])}
-    ports = [port for port in found if 1024 <= port <= 65535]
+    numbers = {int(digits) for digits in _PORT_IN_NAME.findall(path.rpartition("/")[2])}
+    ports = [port for port in numbers if 1024 <= port <= 65535]
     return ports[0] if len(ports) == 1 else 0
 
 

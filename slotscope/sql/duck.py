@@ -41,8 +41,8 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
     import duckdb
 
     try:
-        found = connection.execute(query)
-        return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+        result = connection.execute(query)
+        return Answer(tuple(column[0] for column in result.description or ()), result.fetchall())
     except duckdb.CatalogException as error:
         message = str(error).partition("\n")[0].strip().rstrip(".!")
         raise InputError(f"{message}; slotscope sql lists tables and views") from error

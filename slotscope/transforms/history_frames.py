@@ -101,7 +101,7 @@ def unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Recor
 def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
     """Return observers with different times of the same events in logs and packets (a wrong clock or time zone)."""
     ours, theirs = _by_observer(logged), _by_observer(events)
-    differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
+    differences = {node: compare_clocks(events, theirs.get(node, [])) for node, events in sorted(ours.items())}
     return [
         Caveat.warning(Code.LOG_CLOCK, f"{node}: {d.warning}", node)
         for node, d in differences.items()
@@ -117,8 +117,8 @@ def _by_observer(events: Rows) -> dict[str, list[Told]]:
     else:
         paired = events.where(F.col("kind").isin(*PAIRED_KINDS) & F.col("observer").isNotNull())
         rows = paired.limit(COMPARED_MAX).select(columns).toArrow()
-    found: dict[str, list[Told]] = {}
+    grouped: dict[str, list[Told]] = {}
     for row in rows.to_pylist():
         event = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
-        found.setdefault(row["observer"], []).append(event)
-    return found
+        grouped.setdefault(row["observer"], []).append(event)
+    return grouped

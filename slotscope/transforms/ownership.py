@@ -127,8 +127,8 @@ def _slots_of(text: str) -> NDArray[np.uint16]:
     return numbers
 
 
-def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    return np.setdiff1d(slots, others, assume_unique=True) if len(slots) and len(others) else slots
+def _without(slots: NDArray[np.uint16], removed: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    return np.setdiff1d(slots, removed, assume_unique=True) if len(slots) and len(removed) else slots
 
 
 def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:

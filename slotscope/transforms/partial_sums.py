@@ -41,11 +41,11 @@ Step = Callable[[pa.Table], pa.Table]
 class PartialSums:
     """Rows of the tasks (`PARTIAL`): on the driver, or, where they may be many, in *pieces* persisted by Spark.
 
-    *told* are the rows of kind `UNIT`.
+    *units* are the rows of kind `UNIT`.
     """
 
     rows: pa.Table | DataFrame
-    told: pa.Table
+    units: pa.Table
     pieces: int = 1
 
     def of(self, *kinds: int, step: Step, by: str) -> pa.Table:
@@ -100,7 +100,7 @@ def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tu
     planned = inputs.units(tasks, split=True)
     few, pieces = are_few(inputs, options, len(planned)), max(len(planned), tasks)
     sums = _read(tally(spark, options, planned), few, pieces)
-    units = facts_of(sums.told)
+    units = facts_of(sums.units)
     failed = sorted({unit.source for unit in units if unit.split_failed is not None})
     if failed:
         whole = tally(spark, options, inputs.only(failed).units(tasks, split=False))
@@ -110,7 +110,7 @@ def read_units(spark: SparkSession, inputs: Inputs, options: TallyOptions) -> tu
             sums = _read(good.unionByName(whole), few, pieces)
         finally:
             ranges.release()
-        units = facts_of(sums.told)
+        units = facts_of(sums.units)
     return sums, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
 
 

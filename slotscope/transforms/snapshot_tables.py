@@ -106,7 +106,7 @@ class SnapshotTables:
 
     def _heaviest(self, kind: int, heaviest: Callable[[pa.Table, int], pa.Table]) -> pa.Table:
         """The *heaviest* groups of *kind*, reduced per piece, then over all pieces."""
-        missed, known, count = missed_of(self.partial.told, kind), self.known, self.groups
+        missed, known, count = missed_of(self.partial.units, kind), self.known, self.groups
         tallies = self.partial.of(kind, step=lambda rows: heaviest(groups(rows, missed, known), count), by="name")
         return heaviest(tallies, count)
 
@@ -168,10 +168,10 @@ def slot_load(held: pa.Table, owners: Sequence[str | None], known: Iterable[str]
         owned = owned.append_column(name, constant(0 if name == "keys" else None, count, LONG))
     loads = _by_slot(pa.concat_tables([held.select(owned.column_names), owned]))
     slots = np.asarray(loads["slot"])
-    others = pa.array(np.bincount(slots, minlength=1)[slots] > 1)
+    is_listed_twice = pa.array(np.bincount(slots, minlength=1)[slots] > 1)
     without_keys = pc.equal(loads["keys"], 0)
     is_idle = pc.and_(without_keys, pc.equal(pc.fill_null(loads["ops"], 0), 0))
-    redundant = pc.and_(pc.and_(pc.is_null(loads["node_id"]), is_idle), others)
+    redundant = pc.and_(pc.and_(pc.is_null(loads["node_id"]), is_idle), is_listed_twice)
     names = set(LOADS) & set(known)
     filled = {name: pc.if_else(without_keys, pc.fill_null(loads[name], 0), loads[name]) for name in names}
     return replaced(loads, **filled).filter(pc.invert(redundant))
@@ -236,11 +236,11 @@ def scoped(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
         "slot": (is_slot, pc.cast(tops["slot"], pa.string())),
         "type": (is_type, tops["type"]),
     }
-    found = []
+    parts = []
     for scope, (holds, value) in scopes.items():
         named = tops.append_column("scope", constant(scope, len(tops), pa.string())).append_column("scope_value", value)
-        found.append(named.filter(pc.and_(holds, pc.is_valid(value))))
-    return pa.concat_tables(found)
+        parts.append(named.filter(pc.and_(holds, pc.is_valid(value))))
+    return pa.concat_tables(parts)
 
 
 def _largest(candidates: pa.Table, top: int, top_per_slot: int) -> pa.Table:
@@ -261,7 +261,8 @@ def missed_of(facts: pa.Table, kind: int) -> pa.Table:
     """Upper bounds of the undercount per task for groups of *kind*, from rows of kind `UNIT`: ``part, keys, bytes, memory``."""
     noun = "tag" if kind == TAG else "prefix"
     bounds = {
-        what: pc.fill_null(pc.struct_field(facts["facts"], f"missed_{noun}_{what}"), 0) for what in _ERRORS.values()
+        figure: pc.fill_null(pc.struct_field(facts["facts"], f"missed_{noun}_{figure}"), 0)
+        for figure in _ERRORS.values()
     }
     return pa.table({"part": _parts(facts), **bounds})
 
@@ -277,13 +278,13 @@ def groups(rows: pa.Table, missed: pa.Table, known: Container[str]) -> pa.Table:
     Of the loads only those in *known* are not null.
     """
     listed = pc.index_in(_parts(rows), value_set=missed["part"].combine_chunks())
-    for error, what in _ERRORS.items():
-        own = pc.fill_null(missed[what].take(listed), 0)
+    for error, figure in _ERRORS.items():
+        own = pc.fill_null(missed[figure].take(listed), 0)
         rows = replaced(rows, **{error: pc.subtract(rows[error], own)})
     figures = ("keys", *_SIZES, "expires", *_ERRORS, *USES)
     summed = sums(with_amounts(rows), ("name", "name_text", "slot", "owner_id", "number"), figures)
     summed = summed.rename_columns({"number": "depth"})
-    bounds = {error: pc.add(summed[error], pc.sum(missed[what]).as_py() or 0) for error, what in _ERRORS.items()}
+    bounds = {error: pc.add(summed[error], pc.sum(missed[figure]).as_py() or 0) for error, figure in _ERRORS.items()}
     nothing = constant(None, len(summed), pa.int64())
     return replaced(summed, **bounds, **{name: nothing for name in _SIZES if name not in known})
 

@@ -184,10 +184,10 @@ def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Dumps with more estimated memory than the server used (aux field ``used-mem``), as with another allocator."""
     totals: dict[str, tuple[int, int, str]] = {}
     for unit in units:
-        said = unit.aux.get("used-mem", "")
-        if unit.memory_total is not None and said.isascii() and said.isdigit() and len(said) < 19:
+        used = unit.aux.get("used-mem", "")
+        if unit.memory_total is not None and used.isascii() and used.isdigit() and len(used) < 19:
             before = totals.get(unit.source, (0, 0, ""))[0]
-            totals[unit.source] = before + unit.memory_total, int(said), unit.memory_model or ""
+            totals[unit.source] = before + unit.memory_total, int(used), unit.memory_model or ""
     return [
         Caveat.note(
             Code.MEMORY_EXCEEDS,

@@ -339,8 +339,12 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
     names = name_all(history.nodes, history.addresses)
     kept = len(_stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident"))
     numbered = list(enumerate(incidents, kept + 1))
-    incident_rows = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
-    steps = [row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names))]
+    incident_rows = [
+        incident_row(number, incident, summary_of(incident, names), history.addresses) for number, incident in numbered
+    ]
+    steps = [
+        row for number, incident in numbered for row in step_rows(number, incident, lambda step: step_text(step, names))
+    ]
     kinds = ((incident_rows, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
     changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
     finding_rows = [

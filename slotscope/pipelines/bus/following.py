@@ -299,12 +299,12 @@ class Followed(NamedTuple):
 
 
 class Follower:
-    """Follows one landing; *told* hears of each batch of each cluster."""
+    """Follows one landing; *report* hears of each batch of each cluster."""
 
-    def __init__(self, spark: SparkSession, request: FollowOptions, told: Callable[[Followed], None]) -> None:
+    def __init__(self, spark: SparkSession, request: FollowOptions, report: Callable[[Followed], None]) -> None:
         self._spark = spark
         self._request = request
-        self._told = told
+        self._report = report
         self._hooks = Hooks.of(request)
         self._has_warned = False
         self._set_aside: set[str] = set()
@@ -409,7 +409,7 @@ class Follower:
         return path.count("/") - f"{scheme}{mark}{place}".count("/") > len(("cluster", "point", "kind", "name"))
 
     def _fold_all(self, files: Mapping[str, Sequence[RecordedInput]], batch: Batch) -> None:
-        """Fold the new files of each cluster: those with little in tasks of one job, the others one by one, on all cores."""
+        """Fold the new files of each cluster: those with little in tasks of result job, the others result by result, on all cores."""
         root = self._request.root
         known = standing(root, list(files), batch)
         todo = {name: mine for name, mine in files.items() if name not in known.done | self._set_aside}
@@ -422,11 +422,13 @@ class Follower:
             else:
                 alone.append(self._replay(cluster, mine, batch, is_anew=is_anew, spark=self._spark))
         folded = fold_together(self._spark, together) if together else []
-        for one in chain(folded, map(fold_alone, alone)):
-            if one.outcome is None:
-                self._set_cluster_aside(one.cluster, one.line)
+        for result in chain(folded, map(fold_alone, alone)):
+            if result.outcome is None:
+                self._set_cluster_aside(result.cluster, result.line)
             else:
-                self._told(Followed(one.cluster, batch.number, len(todo[one.cluster]), one.seconds, one.outcome))
+                self._report(
+                    Followed(result.cluster, batch.number, len(todo[result.cluster]), result.seconds, result.outcome)
+                )
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
         for line in spread_news(root, sorted(files), self._hooks):
             news.write(f"{line}\n")

@@ -24,7 +24,7 @@ from slotscope.runtime.storage.runs import Run
 LARGEST = 2**63 - 1
 """Epochs and offsets have 64 bits without sign on the wire; a greater one counts as this."""
 NOTE = pa.schema(
-    {"what": pa.string(), "words": pa.list_(pa.string()), "numbers": pa.list_(pa.int64()), "state": pa.binary()}
+    {"kind": pa.string(), "texts": pa.list_(pa.string()), "numbers": pa.list_(pa.int64()), "state": pa.binary()}
 )
 """A span with its texts and numbers, or the state of a node."""
 SPEECH, STATE = "speech", "state"
@@ -104,8 +104,8 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
     """Return headers from the `NOTE` rows of new ones and the *states* of nodes without new ones."""
     headers = Headers([], {})
     for batch in batches:
-        for what, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if what == SPEECH:
+        for kind, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if kind == SPEECH:
                 headers.spans.append(_speech(texts, numbers))
             else:
                 headers.states[texts[0]] = state

@@ -41,7 +41,7 @@ class Outcome:
         counts = (
             (self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"), (self.scrapes, "scrape"),
         )  # fmt: skip
-        read = ", ".join(plural(count, what) for count, what in counts if count) or "0 messages"
+        read = ", ".join(plural(count, noun) for count, noun in counts if count) or "0 messages"
         timeout = f"{self.node_timeout_ms} ms"
         if any(warning.code == Code.NODE_TIMEOUT for warning in self.warnings):
             timeout = f"{timeout}, assumed" if self.messages else "unknown, give --node-timeout-ms"

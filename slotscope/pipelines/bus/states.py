@@ -141,7 +141,7 @@ class States:
         kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
         return HeaderStates(state.messages, -1, kept)
 
-    def table(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
+    def table(self, read: Rows, replayed_rows: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
         files = self._inputs.sizes() if self._batch is None else {}
         reached = {name: facts[name] for name in ("last_ns", "has_captures")}
@@ -153,7 +153,7 @@ class States:
             "options": json.dumps(options),
         }
         capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, captured.STATE))]
-        processes = blobs_of(of_kind(found, replayed.SAVED))
+        processes = blobs_of(of_kind(replayed_rows, replayed.SAVED))
         nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
         rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
         return as_table(history.REPLAY_STATE, rows)

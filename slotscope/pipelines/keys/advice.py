@@ -71,14 +71,14 @@ def _write(spark: SparkSession, root: str, snapshot_id: str, partial: PartialSum
     conditions = conditions_for(model)
     rows = partial.frame(spark, None, ADVICE).drop("kind", "number")
     rows = rows.withColumnsRenamed({"text": "kind", "offset": "number"}).select(*ADVICE_PARTIAL.names)
-    found = _Sums(rows, conditions)
-    changes = rank_changes(found.totals.sums(model))
+    sums = _Sums(rows, conditions)
+    changes = rank_changes(sums.totals.sums(model))
     with progress("writing tables"):
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
         with running(root, JOB, snapshot_id, cluster=cluster_of(root, snapshot_id)) as run:
-            run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
-            run.append(SAVING_CURVES, [point._asdict() for point in found.totals.points(model)])
-            run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
+            run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, sums))
+            run.append(SAVING_CURVES, [point._asdict() for point in sums.totals.points(model)])
+            run.append(MEMORY_CONDITIONS, _condition_rows(sums, conditions, owners))
 
 
 def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
@@ -101,20 +101,20 @@ def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
 
 def _model_of(units: Sequence[UnitFacts], memory: MemorySettings | None) -> MemoryModel:
     """The model of all dumps; raises InputError where a dump has none, or they differ."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for unit in units:
         if unit.kind == "rdb" and (unit.keys or unit.memory_model):
-            found.setdefault(unit.memory_model or NO_MODEL, unit.source)
-    if not found or memory is None:
+            sources.setdefault(unit.memory_model or NO_MODEL, unit.source)
+    if not sources or memory is None:
         raise InputError(NO_DUMP)
-    if NO_MODEL in found:
+    if NO_MODEL in sources:
         raise InputError(
-            f"{printable(found[NO_MODEL])}: no model knows the memory of the server that wrote it; --server names one"
+            f"{printable(sources[NO_MODEL])}: no model knows the memory of the server that wrote it; --server names one"
         )
-    if len(found) > 1:
-        named = ", ".join(f"{printable(path)}: {name}" for name, path in found.items())
+    if len(sources) > 1:
+        named = ", ".join(f"{printable(path)}: {name}" for name, path in sources.items())
         raise InputError(f"the dumps are of different servers ({named}); --server names one to measure all by")
-    return model_named(next(iter(found)), memory)
+    return model_named(next(iter(sources)), memory)
 
 
 class _Sums:
@@ -143,15 +143,15 @@ class _Sums:
 
 def _added_curves(partial: DataFrame) -> dict[tuple[str, int], Sequence[int]]:
     """Sums by setting and value; of the most elements that are walked the largest."""
-    found: dict[tuple[str, int], Sequence[int]] = {}
+    curves: dict[tuple[str, int], Sequence[int]] = {}
     for row in partial.where(F.col("kind") == "curve").collect():
         at = row["name"].decode(), row["number"]
-        sums = found.get(at, [0] * len(row["amounts"]))
-        found[at] = [
+        sums = curves.get(at, [0] * len(row["amounts"]))
+        curves[at] = [
             max(old, new) if place == WALKED else old + new
             for place, (old, new) in enumerate(zip(sums, row["amounts"], strict=True))
         ]
-    return found
+    return curves
 
 
 def _sums_of(width: int) -> list[Any]:
@@ -164,11 +164,11 @@ def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
     return np.column_stack([column.to_numpy() for column in rows.columns]).astype(np.int64).reshape(-1, 1 + width)
 
 
-def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:
+def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, summed: _Sums) -> Rows:
     """Rows of ``gold/savings``: ranked changes, then expiries, then keys and tags to split."""
     use = read_rows(root, KEY_USE, snapshot_id=snapshot_id, scope="prefix") if exists(root, KEY_USE) else []
     nodes = [row["memory_bytes"] for row in read_rows(root, NODE_LOAD, snapshot_id=snapshot_id) if row["memory_bytes"]]
-    slots = {int(row[0]): int(row[1]) for row in found.slots}
+    slots = {int(row[0]): int(row[1]) for row in summed.slots}
     keys = read_rows(root, BIG_KEYS, order_by="rank", limit=HEAVY_READ, snapshot_id=snapshot_id, scope="cluster")
     tags = read_rows(root, HASH_TAGS, order_by="rank_bytes", limit=HEAVY_READ, snapshot_id=snapshot_id)
     heavy = [
@@ -192,43 +192,45 @@ def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: 
         Held(row["scope_value"], row["keys"], row["expires"], row["weight_bytes"] or 0, row["untouched_30d_bytes"])
         for row in use
     ]
-    mean = sum(nodes) // len(nodes) if nodes else found.now
+    mean = sum(nodes) // len(nodes) if nodes else summed.now
     rows = [
         {
-            "kind": one.kind.value, "subject": one.subject, "saved_bytes": one.saved_bytes, "keys": one.keys, "how": one.how,
-            "risk": one.risk, "undo": one.undo, "counted": one.counted,
+            "kind": change.kind.value, "subject": change.subject, "saved_bytes": change.saved_bytes, "keys": change.keys, "how": change.how,
+            "risk": change.risk, "undo": change.undo, "counted": change.counted,
         }
-        for one in changes
+        for change in changes
     ]  # fmt: skip
-    rows += [one._asdict() | {"counted": False} for one in (*expiries(held, found.now), *splits(heavy, slots, mean))]
+    rows += [
+        change._asdict() | {"counted": False} for change in (*expiries(held, summed.now), *splits(heavy, slots, mean))
+    ]
     texts = key_texts(pa.array([row["subject"] for row in rows], pa.binary())).to_pylist()
     return [
         {"rank": rank, "subject_text": text, **row} for rank, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
     ]
 
 
-def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None]) -> pa.Table:
+def _condition_rows(summed: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None]) -> pa.Table:
     """Rows of ``gold/memory_conditions``: each scope under each condition."""
-    scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", found.totals.memory)]
-    scopes += [("type", KEY_TYPES[row[0]].encode(), row[1:]) for row in found.types.tolist()]
+    scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", summed.totals.memory)]
+    scopes += [("type", KEY_TYPES[row[0]].encode(), row[1:]) for row in summed.types.tolist()]
     by_node: dict[str, NDArray[np.int64]] = {}
-    for row in found.slots:
+    for row in summed.slots:
         owner = owners.get(int(row[0]))
         if owner is not None:
             by_node[owner] = by_node.get(owner, np.zeros(len(row) - 1, np.int64)) + row[1:]
         scopes.append(("slot", str(row[0]).encode(), row[1:].tolist()))
     scopes += [("node", node.encode(), sums.tolist()) for node, sums in sorted(by_node.items())]
-    scopes += [("prefix", name, sums) for name, (_, sums) in found.totals.prefixes.items()]
+    scopes += [("prefix", name, sums) for name, (_, sums) in summed.totals.prefixes.items()]
     texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
     return as_table(
         MEMORY_CONDITIONS,
         (
             {
-                "server": one.server, "allocator": one.allocator, "scope": scope, "scope_value": value,
+                "server": condition.server, "allocator": condition.allocator, "scope": scope, "scope_value": value,
                 "scope_value_text": text, "now_bytes": sums[0], "memory_bytes": sums[1 + at],
                 "unmeasured_keys": sums[1 + len(conditions)],
             }
             for (scope, value, sums), text in zip(scopes, texts, strict=True)
-            for at, one in enumerate(conditions)
+            for at, condition in enumerate(conditions)
         ),
     )  # fmt: skip

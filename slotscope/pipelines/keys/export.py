@@ -100,11 +100,11 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
 
 def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
     """Write one of *units* after the other, by its number, until there are as many keys as are wanted."""
-    found: list[PartFacts] = []
+    parts: list[PartFacts] = []
     for number, unit in enumerate(units):
-        left = None if wanted.keys_max is None else wanted.keys_max - sum(facts.keys for facts in found)
-        found.append(PartFacts(unit.path) if left == 0 else write(number, replace(wanted, keys_max=left)))
-    return found
+        left = None if wanted.keys_max is None else wanted.keys_max - sum(facts.keys for facts in parts)
+        parts.append(PartFacts(unit.path) if left == 0 else write(number, replace(wanted, keys_max=left)))
+    return parts
 
 
 class _Folder:
@@ -162,9 +162,9 @@ class _Folder:
             for error in map(self._fatal, self._units, futures.values()):
                 if error is not None:
                     raise error
-            failed = {self._units[number].path for number, one in futures.items() if one.exception()}
+            failed = {self._units[number].path for number, future in futures.items() if future.exception()}
             if not failed:
-                return [one.result() for one in futures.values()]
+                return [future.result() for future in futures.values()]
             for number, unit in list(self._units.items()):
                 if unit.path in failed:
                     self._drop(number)
@@ -200,9 +200,9 @@ class _Folder:
 
     def _join(self, names: Sequence[str]) -> None:
         """Put the parts behind each other into one file, and that into its place."""
-        first, *others = (os.path.join(self._work, name) for name in names)
+        first, *rest = (os.path.join(self._work, name) for name in names)
         with open(first, "ab") as out:
-            for other in others:
+            for other in rest:
                 with open(other, "rb") as piece:
                     shutil.copyfileobj(piece, out, 1 << 20)
         os.replace(first, self._out)

@@ -82,7 +82,7 @@ class KeySnapshot:
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
         ).newest()
         options = tally_options(request, topology, advice=advice)
-        with progress("reading", how_far(spark, "tasks", inputs.told)):
+        with progress("reading", how_far(spark, "tasks", inputs.summary)):
             partial, units = read_units(spark, inputs, options)
         bad = partial.of(BAD, step=snapshot_tables.first_bad, by="source").to_pylist() if request.permissive else []
         snapshot = cls(
@@ -201,7 +201,7 @@ class KeySnapshot:
                     "node_id": nodes.get(unit.source),
                     "keys": unit.keys,
                     "file_bytes": unit.file_bytes,
-                    "facts": list(unit.words().items()),
+                    "facts": list(unit.texts().items()),
                     **_unread_columns(unread.get(unit.source)),
                 }
                 for unit in merged.values()

@@ -95,7 +95,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlannerInput:
     """The problem that goals pose for *inputs*, its masters, and warnings."""
 
     inputs: Inputs
@@ -104,7 +104,7 @@ class Found:
     warnings: list[Caveat]
 
 
-def find_inputs(request: PlanningOptions) -> Found:
+def find_inputs(request: PlanningOptions) -> PlannerInput:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
     snapshots = _snapshots(request)
     weights = read_weights(request.root, snapshots, how=request.combine)
@@ -143,7 +143,7 @@ def _memory_limits(
     return memory_limits({node: info for node, info in infos.items() if node in masters}, masters)
 
 
-def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
+def state_problem(goal: GoalOptions, inputs: Inputs) -> PlannerInput:
     """Return the problem that *goal* poses for the cluster of *inputs*; raises DecodeError, PlanError and InputError in one line each."""
     placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
     placement = replace(placement, options=_node_options(goal))
@@ -171,7 +171,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         *raised, *memory_basis(inputs.memory, resources), *estimated_load(resources), *inputs.warnings,
         *left_out(inputs.activity, inputs.topology, nodes), *unchecked_capacity(capped, resources, loads),
     ]  # fmt: skip
-    return Found(inputs, problem, nodes, warnings)
+    return PlannerInput(inputs, problem, nodes, warnings)
 
 
 def _refusal(unread: Unread) -> str:

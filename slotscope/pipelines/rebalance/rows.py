@@ -17,7 +17,7 @@ from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.table import Table
-from slotscope.pipelines.rebalance.inputs import JOB, Found
+from slotscope.pipelines.rebalance.inputs import JOB, PlannerInput
 from slotscope.pipelines.rebalance.plan import BYTES, MadePlan, make_plan
 from slotscope.plans.stored_plans import plan_rows
 from slotscope.runtime.storage import delta_files
@@ -45,7 +45,7 @@ class Outcome:
         return bool(self.made.stored.unread)
 
 
-def store_plan(root: str, prepared: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
+def store_plan(root: str, prepared: PlannerInput, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
     """Make the plan for the *prepared* inputs and write its tables; the same plan keeps the time of its first run."""
     inputs = prepared.inputs
     made = make_plan(

@@ -64,7 +64,7 @@ class Bar(NamedTuple):
     from_us: int
     to_us: int
     kind: str
-    words: str
+    label: str
 
 
 class Mark(NamedTuple):
@@ -83,7 +83,7 @@ class Drawn(NamedTuple):
     roles: Sequence[Bar]
     healths: Sequence[Bar]
     marks: Sequence[Mark]
-    words: str
+    label: str
     part: bool
 
 

@@ -70,13 +70,13 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
     """Print the headline, the evidence, warnings, then all incidents, one line each, and notes."""
     ink = Ink(console)
     headline, details = report.verdict
-    ink.line(ink.words(text.printable(headline, SUMMARY_LENGTH_MAX), "bold"))
+    ink.line(ink.safe(text.printable(headline, SUMMARY_LENGTH_MAX), "bold"))
     if details:
-        ink.line(ink.words(text.printable(details, SUMMARY_LENGTH_MAX)))
+        ink.line(ink.safe(text.printable(details, SUMMARY_LENGTH_MAX)))
     if report.seen_by:
-        ink.line(ink.words(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
+        ink.line(ink.safe(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
     if report.set_up and report.incidents:
-        ink.line(ink.words(f"{report.set_up}.", "dim"))
+        ink.line(ink.safe(f"{report.set_up}.", "dim"))
     notes = [finding for finding in report.findings if finding.severity == Severity.NOTE]
     graver = [finding for finding in report.findings if finding.severity != Severity.NOTE]
     _print_doubts(ink, [warning for warning in report.warnings if warning.severity != Severity.NOTE], graver)
@@ -92,8 +92,8 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
                     str(incident.number),
                     moment(incident.started_ns)[11 if is_one_day else 5 : 19],
                     "open" if incident.duration_ms is None else seconds(incident.duration_ms),
-                    WHAT.get((incident.kind, incident.variant), incident.kind.replace("-", " ")),
-                    _who(incident, names),
+                    INCIDENT_NAMES.get((incident.kind, incident.variant), incident.kind.replace("-", " ")),
+                    _nodes(incident, names),
                     _impact(incident),
                 )
                 for incident in report.incidents
@@ -104,7 +104,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
     ink.page("All of it, with a timeline of each node", html_path)
 
 
-WHAT: dict[tuple[str, str], str] = {
+INCIDENT_NAMES: dict[tuple[str, str], str] = {
     (IncidentKind.FAILOVER, "manual"): "manual failover",
     (IncidentKind.FAILOVER, "forced"): "forced failover",
     (IncidentKind.FAILOVER, "takeover"): "takeover",
@@ -136,7 +136,7 @@ def _short_addresses(report: HistoryReport) -> dict[str, str]:
     }
 
 
-def _who(incident: IncidentLine, names: dict[str, str]) -> str:
+def _nodes(incident: IncidentLine, names: dict[str, str]) -> str:
     """The node that it is about, and the one that took over; else how many took part."""
     subject, winner = (names.get(node, node[:8]) if node else "" for node in (incident.subject, incident.winner))
     if subject or winner:
@@ -196,11 +196,11 @@ def _named_once(sentence: str, known: set[str]) -> str:
 def print_story(incident: IncidentLine, console: Console) -> None:
     """Print one incident: its title, its figures, its steps in order."""
     ink = Ink(console)
-    title = ink.words(f"Incident {incident.number}", "bold")
-    ink.line(title.append_text(ink.words(f" · {incident.kind}, {incident.variant}")))
-    ink.line(ink.words(text.printable(incident.summary, SUMMARY_LENGTH_MAX)))
+    title = ink.safe(f"Incident {incident.number}", "bold")
+    ink.line(title.append_text(ink.safe(f" · {incident.kind}, {incident.variant}")))
+    ink.line(ink.safe(text.printable(incident.summary, SUMMARY_LENGTH_MAX)))
     ends = "open at the end" if incident.ended_ns is None else f"for {seconds(incident.duration_ms)}"
-    ink.line(ink.words(f"from {moment(incident.started_ns)}, {ends}", "dim"))
+    ink.line(ink.safe(f"from {moment(incident.started_ns)}, {ends}", "dim"))
     figures = [
         f"{FIGURE_WORDS[name]} {figure_text(name, value)}"
         for name, value in incident.known_figures.items()
@@ -218,6 +218,6 @@ def print_story(incident: IncidentLine, console: Console) -> None:
         )
         until = f" (until {end})" if end != at else ""
         message = "" if step.message_id is None else f" #{step.message_id}"
-        line = ink.words(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
-        rows.append((Text(f"{at:>{CLOCK_CELLS}}"), line.append_text(ink.words(message, "dim"))))
+        line = ink.safe(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
+        rows.append((Text(f"{at:>{CLOCK_CELLS}}"), line.append_text(ink.safe(message, "dim"))))
     ink.labelled(rows)

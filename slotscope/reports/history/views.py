@@ -96,9 +96,9 @@ class PastView(NamedTuple):
             {"id": node.id, **printed_fields(node), **unknown, **changes.get(node.id, {})}
             for node in self.topology.nodes
         ]
-        whose = {"observer": self.observer, "address": self.address, "at": self.at}
-        whose |= {"answered_at": write_instant(self.answered_ns)} if self.answered_ns else {}
-        return {**whose, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
+        head = {"observer": self.observer, "address": self.address, "at": self.at}
+        head |= {"answered_at": write_instant(self.answered_ns)} if self.answered_ns else {}
+        return {**head, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
 
 
 class PastDifference(NamedTuple):
@@ -112,7 +112,8 @@ class PastDifference(NamedTuple):
     def lines(self, *, headed: bool = True) -> list[str]:
         """One line a field; says so if there is nothing."""
         sides = [
-            f"{printable(who, 80)} {printable(address, 80)} at {at}" for who, address, at in (self.first, self.second)
+            f"{printable(observer, 80)} {printable(address, 80)} at {at}"
+            for observer, address, at in (self.first, self.second)
         ]
         lines = [
             f"{printable(node, 80)} {field}: {printable(before, LINE_LENGTH_MAX)} -> {printable(after, LINE_LENGTH_MAX)}"
@@ -161,12 +162,12 @@ def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
     for view in views:
         shown = frozenset((node.id, *printed_fields(node).values()) for node in view.topology.nodes)
         groups.setdefault(shown, []).append(view)
-    most, *others = sorted(groups.values(), key=len, reverse=True)
+    most, *rest = sorted(groups.values(), key=len, reverse=True)
     return [
         most[0]._replace(same=(len(most), len(views))),
         *(
             PastDifference(most[0][:3], group[0][:3], view_differences(most[0].topology, group[0].topology), len(group))
-            for group in others
+            for group in rest
         ),
     ]
 

@@ -136,11 +136,11 @@ def _tiles(report: KeyspaceReport) -> list[Tile]:
         Tile("total-masters", "Masters", len(owners), note=f"fullest: {text.ratio(skew)} the mean" if skew else ""),
         Tile(
             "total-used", "Slots with keys", whole.used_slots,
-            note=f"heaviest: {text.share(heaviest[0].share)} of {by.words}" if heaviest else "",
+            note=f"heaviest: {text.share(heaviest[0].share)} of {by.noun}" if heaviest else "",
         ),
         Tile(
             "total-expires", "Keys that expire", whole.expires, note=text.plural(whole.expires, "key"),
-            words=text.percent(whole.expires, whole.keys),
+            text=text.percent(whole.expires, whole.keys),
         ),
         Tile("total-owned", "Slots with an owner", whole.owned_slots, note=f"of {text.count(SLOT_COUNT)}"),
     ]  # fmt: skip
@@ -165,7 +165,7 @@ def _loads(report: KeyspaceReport, of: Callable[[Any], Any] = lambda row: row, o
             lambda row: _figure(of(row), weight.value, text.size),
             order if by is weight else "none",
             place,
-            weight.words,
+            weight.noun,
         )
 
     keys = KEYS._replace(of=lambda row: _figure(of(row), "keys", text.count))
@@ -189,7 +189,7 @@ def _masters(report: KeyspaceReport) -> Section:
         Column("Operations", Format.COUNT, "ops", on=Place.PAGE),
         Column("Share", Format.SHARE, lambda node: by.of(node) / whole if whole else None),
         NOT_READ,
-        Column(f"of {by.words}", Format.BAR, lambda node: Bar(by.of(node) / peak if peak else 0.0, mark=mean)),
+        Column(f"of {by.noun}", Format.BAR, lambda node: Bar(by.of(node) / peak if peak else 0.0, mark=mean)),
     ]
     skews = [
         Cell(
@@ -223,7 +223,7 @@ def _next(report: KeyspaceReport, on: Place) -> list[Section]:
 
 def _icicle(report: KeyspaceReport) -> Section:
     bars = prefix_bars(report)
-    icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).words})
+    icicle = Template("icicle.html", {"bars": bars, "weighed_by": weighed_by(report).noun})
     return Section("fills", "Memory by prefix", [icicle] if bars else [], on=Place.PAGE)
 
 
@@ -236,7 +236,7 @@ def _map(report: KeyspaceReport) -> Section:
     }
     context = {
         "known": known,
-        "weighed_by": weighed_by(report).words,
+        "weighed_by": weighed_by(report).noun,
         "has_unowned": bool(report.nodes) and whole.owned_slots < SLOT_COUNT,
     }
     return Section("map", f"The {SLOT_COUNT} slots", [Template("slot_map.html", context)], short="Slots", on=Place.PAGE)
@@ -256,7 +256,7 @@ def _heavy(report: KeyspaceReport) -> Section:
         Column("of the heaviest", Format.BAR, lambda slot: Bar(slot.share / most if most else 0.0), on=Place.PAGE),
         Column("Because of, share of the slot", Format.KEY, lambda slot: _because(slot.cause)),
     ]
-    caption = f"The {len(slots)} heaviest slots by {by.words}, with their largest key or tag"
+    caption = f"The {len(slots)} heaviest slots by {by.noun}, with their largest key or tag"
     table = Table(
         "heavy-table", caption, columns, slots, "silver/slot_load", on_terminal=GROUPS_ON_TERMINAL, is_sample=True
     )
@@ -305,7 +305,7 @@ def _group_columns(report: KeyspaceReport, of: Callable[[Any], Row] = lambda row
     return [
         *_loads(report, of),
         Column("Share", Format.SHARE, lambda row: by.of(of(row)) / whole if whole else None),
-        Column(f"of {by.words}", Format.BAR, lambda row: Bar(by.of(of(row)) / whole if whole else 0.0)),
+        Column(f"of {by.noun}", Format.BAR, lambda row: Bar(by.of(of(row)) / whole if whole else 0.0)),
     ]
 
 
@@ -332,10 +332,10 @@ def _prefixes(report: KeyspaceReport) -> Section:
 
 
 def _sizes(report: KeyspaceReport) -> Section:
-    what = "memory" if weighed_by(report) is Weight.MEMORY else "bytes"
+    measure = "memory" if weighed_by(report) is Weight.MEMORY else "bytes"
     blocks: list[Block] = [
         Sentence("Each row covers sizes from its lower bound to twice that. Small keys come first."),
-        _ranges("size-table", f"Keys by {what}", report.sizes, Format.SIZE, what),
+        _ranges("size-table", f"Keys by {measure}", report.sizes, Format.SIZE, measure),
         _ranges("element-table", "Collections by number of elements", report.elements, Format.COUNT, "elements"),
     ]
     return Section("sizes", "Sizes and elements", blocks if report.sizes or report.elements else [], on=Place.PAGE)
@@ -458,7 +458,7 @@ class PrefixBar(NamedTuple):
     start: float
     width: float
     name: str
-    words: str
+    label: str
 
 
 def prefix_bars(report: KeyspaceReport) -> list[PrefixBar]:
@@ -469,10 +469,10 @@ def prefix_bars(report: KeyspaceReport) -> list[PrefixBar]:
     for group, depth in prefix_branches(report, len(report.prefixes), max(total * SHARE_MIN, 1)):
         start, width, name = free[depth], by.of(group) / total, text.shown(group.name, LABEL_LENGTH_MAX)
         free[depth:] = [start + width, start]
-        bars.append(PrefixBar(depth + 1, start, width, name, _load_words(name, group, by, total)))
-    return [PrefixBar(0, 0.0, 1.0, "all keys", _load_words("all keys", whole, by, total)), *bars] if bars else []
+        bars.append(PrefixBar(depth + 1, start, width, name, _load_label(name, group, by, total)))
+    return [PrefixBar(0, 0.0, 1.0, "all keys", _load_label("all keys", whole, by, total)), *bars] if bars else []
 
 
-def _load_words(name: str, load: Any, by: Weight, total: int) -> str:
-    size = "" if by is Weight.KEYS else f", {text.size(by.of(load))} of {by.words}"
+def _load_label(name: str, load: Any, by: Weight, total: int) -> str:
+    size = "" if by is Weight.KEYS else f", {text.size(by.of(load))} of {by.noun}"
     return f"{name}: {text.plural(load.keys, 'key')}{size}, {text.share(by.of(load) / total)}"

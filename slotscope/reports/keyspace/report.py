@@ -266,16 +266,16 @@ class Weight(StrEnum):
     KEYS = "keys"
 
     @property
-    def words(self) -> str:
+    def noun(self) -> str:
         """As a report calls it."""
-        return _WEIGHT_WORDS[self]
+        return _WEIGHT_NOUNS[self]
 
     def of(self, load: SlotLoad | Row | Totals) -> int:
         """Return the weight of *load*, 0 if unknown."""
         return getattr(load, self.value) or 0
 
 
-_WEIGHT_WORDS = {Weight.MEMORY: "memory", Weight.BYTES: "bytes", Weight.KEYS: "keys"}
+_WEIGHT_NOUNS = {Weight.MEMORY: "memory", Weight.BYTES: "bytes", Weight.KEYS: "keys"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,13 +432,13 @@ def verdict(report: KeyspaceReport) -> str:
     values = [by.of(node) for node in owners]
     ratio = max_over_mean(values)
     if ratio is None:
-        return f"{text.plural(report.keys, 'key')}; no {by.words} on any master."
+        return f"{text.plural(report.keys, 'key')}; no {by.noun} on any master."
     node = owners[values.index(max(values))]
     name = text.printable(node.address or node.node_id or "one master", NAME_LENGTH_MAX)
     if ratio < EVEN_RATIO:
-        return f"{by.words.capitalize()} {'is' if by is Weight.MEMORY else 'are'} even: the fullest of {len(owners)} masters, {name}, holds {ratio:.2f}× the mean."
+        return f"{by.noun.capitalize()} {'is' if by is Weight.MEMORY else 'are'} even: the fullest of {len(owners)} masters, {name}, holds {ratio:.2f}× the mean."
     excess = max(values) - sum(values) / len(values)
-    return f"{name} holds {text.ratio(ratio)} the mean of {by.words}{_because(report, node, by, excess)}."
+    return f"{name} holds {text.ratio(ratio)} the mean of {by.noun}{_because(report, node, by, excess)}."
 
 
 def _of_one(report: KeyspaceReport) -> str:

@@ -91,16 +91,16 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
         *_heaviest_tile(report),
         Tile(
             "total-moved", "Moves", report.moved_bytes, note=f"{share} of {say.resource_words(report.cost)}",
-            words=say.amount(report.cost, report.moved_bytes),
+            text=say.amount(report.cost, report.moved_bytes),
         ),
         Tile("total-slots", "Slots that move", report.moved_slots, note=f"in {text.plural(report.batches, 'batch', 'batches')}"),
         Tile(
             "total-time", "Estimated time", report.estimated_s,
-            words=text.duration(report.estimated_s) if report.acts else text.NOTHING,
+            text=text.duration(report.estimated_s) if report.acts else text.NOTHING,
         ),
         Tile(
             "total-bound", "Proven minimum", report.lower_bound_bytes, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
-            words=say.amount(report.cost, report.lower_bound_bytes),
+            text=say.amount(report.cost, report.lower_bound_bytes),
         ),
         Tile("total-ranges", "Slot ranges", report.ranges_after, note=f"{text.count(report.ranges_before)} before"),
     ]  # fmt: skip
@@ -124,7 +124,7 @@ def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
     known = f"{filled} of capacity; " if before[1] is not None or after[1] is not None else ""
     name = f"Heaviest master, {say.SHORT_NAMES.get(reach.resource, say.resource_words(reach.resource))}"
     note = f"{known}{text.ratio(reach.before)} → {text.ratio(reach.after)} its fair share"
-    return [Tile("total-heaviest", name, round(after[0]), note=note, words=amounts)]
+    return [Tile("total-heaviest", name, round(after[0]), note=note, text=amounts)]
 
 
 def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tuple[float, float | None]:

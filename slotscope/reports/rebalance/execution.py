@@ -30,7 +30,7 @@ from slotscope.runtime import text
 COMMANDS_SHOWN_MAX = 8
 LINE_CHARS_MAX = 1 << 20
 """Commands are never cut; one with every second slot is a tenth of this."""
-OTHERS = "every other master"
+ALL_OTHERS = "every other master"
 
 Line = tuple[str, str]
 """Address and command."""
@@ -67,11 +67,11 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
         Column("About", Format.DURATION),
     ]
     commands = _typed(command_lines(stored, prospect))
-    what = f"{text.plural(sum(len(job.slots) for batch in prospect.batches for job in batch.jobs), 'slot')} in {text.plural(len(prospect.batches), 'batch', 'batches')}"
+    moves = f"{text.plural(sum(len(job.slots) for batch in prospect.batches for job in batch.jobs), 'slot')} in {text.plural(len(prospect.batches), 'batch', 'batches')}"
     verdict = (
         f"This run would be refused: {prospect.refusals[0]}"
         if prospect.refusals
-        else f"Move {what}, about {text.duration(total_s)}."
+        else f"Move {moves}, about {text.duration(total_s)}."
     )
     sections = [
         Section("partial", "Partial input", [Sentence(line) for line in partial_lines(stored.unread)]),
@@ -110,7 +110,7 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
                 command_line = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
             yield addresses[command.node], command_line
             if command.words[3:4] == ("NODE",) and command.words[4] != command.node and prospect.path is Path.LEGACY:
-                yield OTHERS, command_line
+                yield ALL_OTHERS, command_line
 
 
 def _typed(lines: Iterable[Line]) -> list[str]:
@@ -123,7 +123,7 @@ def command_text(stored: StoredPlan, prospect: Situation) -> str:
     head = [
         f"# plan {stored.plan_id}, by {prospect.path.value}",
         *(f"# {line}" for line in partial_lines(stored.unread)),
-        f"# address> command; a batch begins when every job of the last one has ended; {OTHERS}: all masters below",
+        f"# address> command; a batch begins when every job of the last one has ended; {ALL_OTHERS}: all masters below",
         *(f"# master {node.id} {node.address}" for node in stored.nodes),
     ]
     return "".join(f"{line}\n" for line in [*map(_safe, head), *_typed(command_lines(stored, prospect))])
@@ -171,7 +171,7 @@ def _safe(line: str) -> str:
     return line if line.isascii() and line.isprintable() else text.printable(line, LINE_CHARS_MAX)
 
 
-_WORDS = {True: "kept", False: "BROKEN", None: "not compared"}
+_LIMIT_STATES = {True: "kept", False: "BROKEN", None: "not compared"}
 _STYLES = {True: "strong", False: "alarm", None: "quiet"}
 
 
@@ -185,7 +185,7 @@ def audit_document(stored: StoredPlan, findings: Sequence[Finding]) -> Document:
             "",
             Format.TEXT,
             lambda finding: Cell(
-                "unknown" if finding.is_unknown else _WORDS[finding.kept], style=_STYLES[finding.kept]
+                "unknown" if finding.is_unknown else _LIMIT_STATES[finding.kept], style=_STYLES[finding.kept]
             ),
         ),
     ]

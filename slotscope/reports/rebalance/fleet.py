@@ -85,8 +85,10 @@ class FleetPlansReport:
             (sum(cluster.is_partial for cluster in self.clusters), "with partial inputs"),
             (len(self.failed), "without a plan"),
         )
-        others = "".join(f", {text.count(number)} {label}" for number, label in counts if number)
-        return f"{text.count(len(moving))} of {text.plural(len(self.clusters), 'cluster')} need to move slots{others}."
+        problems = "".join(f", {text.count(number)} {label}" for number, label in counts if number)
+        return (
+            f"{text.count(len(moving))} of {text.plural(len(self.clusters), 'cluster')} need to move slots{problems}."
+        )
 
 
 def to_document(report: FleetPlansReport) -> Document:

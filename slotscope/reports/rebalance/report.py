@@ -224,8 +224,8 @@ def _above_capacity(report: RebalanceReport) -> str:
         return ""
     _, node, resource, share = max(overfull, key=lambda entry: entry[0])
     unit = "" if is_bytes(resource) else f" {resource_words(resource)}"
-    others = len({entry[1].node_id for entry in overfull}) - 1
-    more = f"; so {'is' if others == 1 else 'are'} {text.plural(others, 'other master')}" if others else ""
+    count = len({entry[1].node_id for entry in overfull}) - 1
+    more = f"; so {'is' if count == 1 else 'are'} {text.plural(count, 'other master')}" if count else ""
     return (
         f"{text.printable(node.address or node.node_id, 80)} is above its capacity of {amount(resource, share.capacity or 0.0)}{unit}: "
         f"{amount(resource, share.before)} → {amount(resource, share.after)}{more}. "

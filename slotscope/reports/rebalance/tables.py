@@ -129,7 +129,7 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
 
 def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
     """Return the contradiction in a sentence: the limits, the least that gives way, and the tolerance of the plan."""
-    what = _listed([resource_words(name) for name in conflict.resources])
+    resources = _listed([resource_words(name) for name in conflict.resources])
     names = _listed([_name(stored, node) for node in conflict.nodes[:LISTED]], len(conflict.nodes) - LISTED)
     slots = _listed([str(slot) for slot in conflict.slots[:LISTED]], len(conflict.slots) - LISTED)
     if conflict.kind is ConflictKind.PINNED:
@@ -138,15 +138,15 @@ def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
             if conflict.least is None
             else f"it would take a tolerance of {_percent(conflict.least)}"
         )
-        return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {what}; {helps}."
+        return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {resources}; {helps}."
     if conflict.kind is ConflictKind.SMALL:
         return (
-            f"Impossible limit: {names} stays and must keep a slot, but its limit of {what} is below the lightest slot."
+            f"Impossible limit: {names} stays and must keep a slot, but its limit of {resources} is below the lightest slot."
             " Raise its weight or capacity, or drain it."
         )
     if conflict.kind is ConflictKind.SLOT:
         verb = "is" if len(conflict.slots) == 1 else "are each"
-        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master{_besides(stored)}, and cannot be divided."
+        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {resources} of any master{_besides(stored)}, and cannot be divided."
     if conflict.kind is ConflictKind.CAPACITY:
         parts = _hard_limits(stored, names)
         if stored.problem.zone_share_max is not None:
@@ -166,7 +166,7 @@ def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
     limits = [f"the capacity of {names}"] if conflict.nodes else []
     limits += [f"slot {slots}, which cannot be divided"] if conflict.slots else []
     limits += ["the zones' share"] if conflict.prices is not None and conflict.prices.zones else []
-    limits.append(f"the tolerance in {what}")
+    limits.append(f"the tolerance in {resources}")
     message = f"These limits cannot be met together, proven: {_listed(limits)}."
     if conflict.least is None:
         return f"{message} No tolerance helps. The plan comes as close as the search did."

@@ -99,8 +99,8 @@ class SimulationReport:
         """Title: the simulated faults and the cluster."""
         faults = list(dict.fromkeys(str(case.parameters["fault"]) for case in self.cases))
         named = " or ".join(FAULT_WORDS.get(fault, fault) for fault in faults) or "nothing"
-        whose = f", {self.snapshot_id}" if self.snapshot_id != "simulation" else ""
-        return f"What if {named}{whose}"
+        snapshot = f", {self.snapshot_id}" if self.snapshot_id != "simulation" else ""
+        return f"What if {named}{snapshot}"
 
     @property
     def verdict(self) -> str:
@@ -117,13 +117,13 @@ class SimulationReport:
         if len(drawn) > 1:
             half = f"{half} to {figure_text('elected_ms', halves[-1])} by case"
         counted = f"In all {self.runs}" if known == self.runs else f"In {text.count(known)} of {text.count(self.runs)}"
-        which = f" ({self.words(worst)})" if len(self.cases) > 1 else ""
+        which = f" ({self.label(worst)})" if len(self.cases) > 1 else ""
         return (
             f"{counted} runs every failed shard got a new master: half of them within {half},"
             f" the slowest after {figure_text('elected_ms', worst.spreads['elected_ms'].worst)}{which}."
         )
 
-    def words(self, case: Case) -> str:
+    def label(self, case: Case) -> str:
         """Return the label of a case: the parameters that vary, else its main ones."""
         names = self.varied or ["profile", "node_timeout_ms", "fault"]
         return ", ".join(f"{PARAMETER_WORDS[name]} {case.parameters[name]}" for name in names)
@@ -234,7 +234,7 @@ def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
 
     columns = [
         Column("Figure", Format.TEXT, lambda row: FIGURE_WORDS[row[0]]),
-        Column("Case", Format.TEXT, lambda row: report.words(row[1])),
+        Column("Case", Format.TEXT, lambda row: report.label(row[1])),
         Column(
             "Runs",
             Format.COUNT,

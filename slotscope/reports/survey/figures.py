@@ -120,16 +120,16 @@ def _master(master: Master, survey: Survey) -> Row:
 
 
 def _verdict(survey: Survey, masters: Sequence[Row]) -> str:
-    what = "cluster" if any(checkup.topology is not None for checkup in survey.checkups) else "server"
+    kind = "cluster" if any(checkup.topology is not None for checkup in survey.checkups) else "server"
     errors = [symptom.text for symptom in survey.symptoms if symptom.severity is Severity.ERROR]
     warnings = sum(symptom.severity is Severity.WARNING for symptom in survey.symptoms)
     if errors:
         more = f" (and {text.plural(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
-        health = f"The {what} is not healthy: {errors[0]}{more}"
+        health = f"The {kind} is not healthy: {errors[0]}{more}"
     elif warnings:
-        health = f"The {what} serves, with {text.plural(warnings, 'warning')}"
+        health = f"The {kind} serves, with {text.plural(warnings, 'warning')}"
     else:
-        health = f"The {what} is healthy"
+        health = f"The {kind} is healthy"
     return f"{health}; {_evenness(masters)}."
 
 
@@ -143,16 +143,16 @@ def _evenness(masters: Sequence[Row]) -> str:
     by_memory = [master.memory_bytes for master in masters if master.memory_bytes is not None]
     if len(by_memory) == len(masters):
         weights = by_memory
-        what = "memory of keys" if all(master.all_keys for master in masters) else "memory of keys (estimated)"
+        measure = "memory of keys" if all(master.all_keys for master in masters) else "memory of keys (estimated)"
     else:
-        weights, what = [Estimate(float(master.keys), 0.0) for master in masters], "keys"
+        weights, measure = [Estimate(float(master.keys), 0.0) for master in masters], "keys"
     heaviest = max(weights)
     mean = sum(weight.value for weight in weights) / len(weights)
     least, most = ((heaviest.value + sign * heaviest.error) / mean for sign in (-1, 1))
     is_even = most < UNEVEN and not any(weight.skewed for weight in weights)
     even = "uneven" if least >= UNEVEN else "even" if is_even else "even within the error of the estimate"
     worst = masters[weights.index(heaviest)]
-    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {what}"
+    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {measure}"
 
 
 def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:

@@ -115,14 +115,14 @@ def how_far(
     """
     begun = time.monotonic()
 
-    def words() -> str:
+    def describe() -> str:
         done, count = (0, 0) if share is not None or is_remote(spark) else _tasks(spark.sparkContext.statusTracker())
         part = share() if share is not None else done / max(count, 1)
         known = f"{100 * part:.0f} % read" if share is not None else f"{done} of {count} {noun}, {100 * part:.0f} %"
         left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if part else ""
         return ", ".join(filter(None, [about, known if part and count != 1 else "", left]))
 
-    return words
+    return describe
 
 
 def _tasks(tracker: StatusTracker) -> tuple[int, int]:

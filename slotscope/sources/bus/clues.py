@@ -223,8 +223,8 @@ class BadRows:
             self.add(*place(int(at.offset)), reason, int(at.totlen - at.captured), fatal=False)
             return
         known = at.type < len(MessageType)
-        what = "of a message type that is not known" if not known else "not understood"
-        reason = f"message {number}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {what}"
+        problem = "of a message type that is not known" if not known else "not understood"
+        reason = f"message {number}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {problem}"
         self.add(*place(int(at.offset)), reason, int(at.unknown_bytes), fatal=bool(known))
 
     def _take_row(self, place: Place, row: Row) -> None:
@@ -240,9 +240,9 @@ class BadRows:
             if row.reason != CUT_BY_SNAP_LENGTH:  # counted with the messages
                 self._gaps[0] += 1
                 self._gaps[1] += row.count or 0
-            what = "an unknown number of" if row.count is None else str(row.count)
+            size = "an unknown number of" if row.count is None else str(row.count)
             reason = (
-                f"{what} bytes missing, sequence numbers {row.start} to {row.end}: {row.reason} ({_way(row.origin)})"
+                f"{size} bytes missing, sequence numbers {row.start} to {row.end}: {row.reason} ({_way(row.origin)})"
             )
             self.add(*place(row.origin.offset), reason, row.count, fatal=False)
         elif isinstance(row, CapturedUnknown):

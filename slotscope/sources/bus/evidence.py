@@ -53,9 +53,9 @@ from slotscope.sources.bus.clues import (
 from slotscope.sources.bus.files import READERS, CaptureFile, RecordedInput, measure_clocks, unknown_clock
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, Turns
 from slotscope.sources.bus.polls_and_logs import (
+    FileEvidence,
     MetricRows,
     PollsAndLogs,
-    Told,
     Unrecorded,
     read_polls_and_logs,
     times,
@@ -271,12 +271,12 @@ class CaptureTask:
             return list(ends), []
         return [file for file, end in ends.items() if end <= limit_ns], to_come
 
-    def _read_statements(self) -> Told:
+    def _read_statements(self) -> FileEvidence:
         """Polls, logs and metrics; of recorded ones that are late only the rows."""
         options = self._options
         if not self._is_landing:
             return read_polls_and_logs(options.statements, permissive=options.permissive)
-        evidence = Told(polled_versions=self._polled_versions, log_owners=self._log_owners)
+        evidence = FileEvidence(polled_versions=self._polled_versions, log_owners=self._log_owners)
         before_ns = self._series.before_ns
         for file in sorted(
             self._recorded, key=lambda input_file: (input_file.place.kind, input_file.from_ns, input_file.path)
@@ -287,8 +287,8 @@ class CaptureTask:
             evidence.ahead_ns = self._ahead_ns.get(file.series, 0)
             count, bad = len(evidence.statements), len(evidence.bad)
             paths: dict[str, Any] = {FIELDS[kind]: (file.path,)}
-            what = replace(options.statements, **paths)
-            read_polls_and_logs(what, permissive=True, evidence=evidence)
+            inputs = replace(options.statements, **paths)
+            read_polls_and_logs(inputs, permissive=True, evidence=evidence)
             fresh = evidence.statements[count:]
             evidence.statements[count:] = [statement for statement in fresh if statement.ts_ns > before_ns]
             late = count + len(fresh) - len(evidence.statements)

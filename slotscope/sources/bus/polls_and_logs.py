@@ -48,7 +48,7 @@ class PollsAndLogs:
 
 
 @dataclass(slots=True)
-class Told:
+class FileEvidence:
     """Statements and rows that were read from the files."""
 
     statements: list[Statement] = field(default_factory=list)
@@ -74,23 +74,23 @@ class Told:
         return [Caveat.note(Code.FOREIGN_LINES, f"{lines} of {files} skipped: another program wrote them")]
 
 
-def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, evidence: Told | None = None) -> Told:
+def read_polls_and_logs(files: PollsAndLogs, *, permissive: bool, evidence: FileEvidence | None = None) -> FileEvidence:
     """Read all files and add their statements and rows to *evidence*; raises DecodeError at the first bad line unless *permissive*."""
-    evidence = Told() if evidence is None else evidence
-    for path in what.polls:
+    evidence = FileEvidence() if evidence is None else evidence
+    for path in files.polls:
         polls = PollFile(path, permissive=permissive)
         for poll in _guarded(polls, evidence, permissive=permissive):
             _add_poll(evidence, path, poll)
         evidence.bad += polls.bad
-    for path in what.logs:
-        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive), evidence.log_owners)
+    for path in files.logs:
+        log = ServerLog(path, LogOptions(files.zone, files.log_node, permissive), evidence.log_owners)
         for line in _guarded(log, evidence, permissive=permissive):
             _add_line(evidence, path, line)
         evidence.bad += log.bad
         if log.foreign:
             evidence.foreign[path] = log.foreign
-    if what.metrics:
-        samples, bad = read_metrics(what.metrics, permissive=permissive)
+    if files.metrics:
+        samples, bad = read_metrics(files.metrics, permissive=permissive)
         evidence.metrics += samples
         evidence.bad += bad
     return evidence
@@ -122,7 +122,7 @@ class MetricRows:
             yield {"line": line, **times("ts", sample.ts_ns), **row}
 
 
-def _guarded(rows: Any, evidence: Told, *, permissive: bool) -> Iterator[Any]:
+def _guarded(rows: Any, evidence: FileEvidence, *, permissive: bool) -> Iterator[Any]:
     """The rows up to damage of the file itself."""
     try:
         yield from rows
@@ -132,7 +132,7 @@ def _guarded(rows: Any, evidence: Told, *, permissive: bool) -> Iterator[Any]:
         evidence.bad.append(error)
 
 
-def _add_poll(evidence: Told, path: str, poll: Poll) -> None:
+def _add_poll(evidence: FileEvidence, path: str, poll: Poll) -> None:
     ts_ns = poll.ts_ns - evidence.ahead_ns
     own = next((node for node in poll.topology.nodes if node.id == poll.observer), None)
     for node in poll.topology.nodes:
@@ -168,7 +168,7 @@ def _add_poll(evidence: Told, path: str, poll: Poll) -> None:
     )
 
 
-def _add_line(evidence: Told, path: str, line: LogLine) -> None:
+def _add_line(evidence: FileEvidence, path: str, line: LogLine) -> None:
     row, owner = line.row, line.owner
     seen_ns = row.ts_ns - evidence.ahead_ns
     subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""

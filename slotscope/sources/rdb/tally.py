@@ -182,7 +182,7 @@ class _Dump:
         self.bad: list[DecodeError] = []
         self.skipped_bytes: int | None = None
         self._sums = sums
-        self._one = sums.begin(unit.path, KnownLoads(sizes=True, expiry=True))
+        self._input = sums.begin(unit.path, KnownLoads(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, memory=options.memory, live=options.live)
         self.advice: AdviceTally | None = None
         self._records: RangeReader | HeldBytes | None = None
@@ -201,7 +201,7 @@ class _Dump:
                 raise
             at_end = self._reader.skimmer.stored_crc is not None  # all was read: only its checksum is another
             self.bad.append(error)
-            self.skipped_bytes = 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self._one.keys)
+            self.skipped_bytes = 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self._input.keys)
             note_unread(self.facts, self.bad, self.skipped_bytes)
         finally:
             if self._records is not None:
@@ -209,7 +209,7 @@ class _Dump:
         self._note()
 
     def _read(self) -> None:
-        sums, part, reader = self._sums, self._one, self._reader
+        sums, part, reader = self._sums, self._input, self._reader
         for batch in reader:
             if part.tally.ttl is None:
                 part.set_time(reader.taken_at_ms or 0)
@@ -245,23 +245,23 @@ class _Dump:
             facts.stored_crc = f"{skimmer.stored_crc:016x}"
         facts.functions = skimmer.function_count
         facts.trailing_bytes = reader.trailing_bytes
-        self._sums.end(self._one, facts, self._node_id(), is_whole=self.unit.parts == 1)
+        self._sums.end(self._input, facts, self._node_id(), is_whole=self.unit.parts == 1)
 
     def _node_id(self) -> str | None:
         """Return the node of the dump; None without topology, and of a range: the others may hold more."""
         if self.options.topology is None or self.unit.parts > 1:
             return None
-        return attribute(self.unit.path, self._sums.keys_by_owner(self._one), self.options.topology).node_id
+        return attribute(self.unit.path, self._sums.keys_by_owner(self._input), self.options.topology).node_id
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Add to *facts* the model that measured the keys, and the server's memory in total."""
-        facts, tally = self.facts, self._one.tally
-        self._one.loads.memory = model is not None
+        facts, tally = self.facts, self._input.tally
+        self._input.loads.memory = model is not None
         facts.memory_model = model_name(model)
         facts.unmeasured_keys = tally.unmeasured
         if model is not None:
             facts.memory_estimate = ESTIMATES[model.estimate]
-            tables = keyspace_bytes(model, self._one.keys, int(tally.slots[:, 2].sum()))
+            tables = keyspace_bytes(model, self._input.keys, int(tally.slots[:, 2].sum()))
             facts.memory_total = int(tally.slots[:, 3].sum()) + tables
 
 

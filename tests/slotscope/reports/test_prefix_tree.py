@@ -20,7 +20,7 @@ def test_a_prefix_is_drawn_below_the_longest_one_that_it_extends():
     ]
     assert (cache.start, page.start, session.start) == (0.0, 0.0, cache.width)
     assert page.width < cache.width
-    assert cache.words.startswith("cache:: 90,000 keys, 41.2 MB of bytes, ")
+    assert cache.label.startswith("cache:: 90,000 keys, 41.2 MB of bytes, ")
 
 
 def test_hostile_names_are_no_markup_in_use_and_savings():

@@ -135,7 +135,7 @@ def known(**files: FileKind) -> list[Recognised]:
 
 def words_of(found: list[Recognised]) -> dict[str, list[str]]:
     jobs, _ = fitting_jobs(found, "R", "s")
-    return {job.job: list(job.words) for job in jobs}
+    return {job.job: list(job.arguments) for job in jobs}
 
 
 def test_files_of_one_kind_are_read_by_one_command():
@@ -158,7 +158,7 @@ def test_files_of_one_kind_are_read_by_one_command():
 def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
     jobs, _ = fitting_jobs(known(d=FileKind.RDB, k=FileKind.KEYS_CSV), "R", "s")
 
-    assert [job.words[job.words.index("--snapshot") + 1] for job in jobs] == ["s-dumps", "s-keys-csv"]
+    assert [job.arguments[job.arguments.index("--snapshot") + 1] for job in jobs] == ["s-dumps", "s-keys-csv"]
 
 
 def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
@@ -184,8 +184,8 @@ def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
     jobs, left = fitting_jobs([*actual, *known(d=FileKind.RDB, m=FileKind.INFO)], "R", "s")
     alone = fitting_jobs(actual, "R", "s")
 
-    assert str(tmp_path / "new") in jobs[0].words
-    assert str(tmp_path / "old") not in jobs[0].words
+    assert str(tmp_path / "new") in jobs[0].arguments
+    assert str(tmp_path / "old") not in jobs[0].arguments
     assert any("the newest of 2 topologies" in text for text in left)
     assert any("no command reads them" in text for text in left)
     assert alone[0] == []

@@ -124,7 +124,7 @@ def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted() -> None:
 
     assert (whole.keys, whole.file_bytes) == (20, 1000)
     counts = {"hollow_keys": "5", "hollow_key": "h", "records": "7", "ctime": "5", "stored_crc": "12"}
-    assert whole.words() == counts
+    assert whole.texts() == counts
 
 
 def test_of_two_readings_of_a_log_the_later_counts_and_its_files_add_up() -> None:
@@ -134,4 +134,4 @@ def test_of_two_readings_of_a_log_the_later_counts_and_its_files_add_up() -> Non
     whole = joined(first, second)
 
     assert whole.file_bytes == 1000
-    assert whole.words() == {"role": "increment", "missed_log_keys": "0", "cut": "torn"}
+    assert whole.texts() == {"role": "increment", "missed_log_keys": "0", "cut": "torn"}
