@@ -239,7 +239,7 @@ class AccessOptions:
         return os.environ.get(self.password_env)
 
     def arguments(self) -> list[str]:
-        """The arguments of a command line that say the same."""
+        """Return these options as arguments of a command line."""
         given = [
             (option.name, value) for option in fields(self) if (value := getattr(self, option.name)) != option.default
         ]

@@ -50,7 +50,7 @@ class Ink:
         return self.console.options.ascii_only
 
     def safe(self, text: str, style: str = "") -> Text:
-        """Return safe of our own, made safe."""
+        """Return *text* of our own, escaped for a terminal."""
         if self.ascii_only:
             text = text.translate(_ASCII)
         return Text(printable(text, ascii_only=self.ascii_only), style=style)
@@ -85,7 +85,7 @@ class Ink:
         self.line(line.append_text(self.safe(quiet, "dim")).append_text(self.safe(alarm, "bold red")))
 
     def heading(self, text: str, about: str = "") -> None:
-        """Write an empty line and a heading, with quiet safe after it."""
+        """Write an empty line and a heading, with quiet text after it."""
         line = self.safe(text, "bold")
         if about:
             line.append_text(self.safe("  " + about, "dim"))
@@ -163,7 +163,7 @@ class Ink:
         self.console.print(indented, highlight=False)
 
     def _widths(self, headings: Sequence[Text], fixed: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
-        """Return the width of each column: *fixed* ones first, then safe, then fitted names."""
+        """Return the width of each column: *fixed* ones first, then texts, then fitted names."""
         room = self.console.width - _INDENT - _GAP * (len(headings) - 1)
         cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(headings)
         fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]

@@ -409,7 +409,7 @@ class Follower:
         return path.count("/") - f"{scheme}{mark}{place}".count("/") > len(("cluster", "point", "kind", "name"))
 
     def _fold_all(self, files: Mapping[str, Sequence[RecordedInput]], batch: Batch) -> None:
-        """Fold the new files of each cluster: those with little in tasks of result job, the others result by result, on all cores."""
+        """Fold the new files of each cluster: those with little in tasks of one job, the others one by one, on all cores."""
         root = self._request.root
         known = standing(root, list(files), batch)
         todo = {name: mine for name, mine in files.items() if name not in known.done | self._set_aside}
