@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cluster_core.replay.evidence import Endpoint
-from cluster_core.replay.log_clock import PAIRED_KINDS, Told
+from cluster_core.replay.log_clock import PAIRED_KINDS, SourceEvent
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import EventRow, NodeViewRow, ReplayRow
 from slotscope.options import Paths, options
@@ -197,7 +197,7 @@ class Replayed:
     timeout_from: str
     messages: int
     rows: list[ReplayRow] = field(default_factory=list)
-    events: dict[Endpoint, list[Told]] = field(default_factory=dict)
+    events: dict[Endpoint, list[SourceEvent]] = field(default_factory=dict)
 
     @property
     def views(self) -> list[NodeViewRow]:
@@ -259,13 +259,15 @@ class Recording:
                     out.write(json.dumps(poll) + "\n")
         return str(target)
 
-    def logged(self, port: int) -> list[Told] | None:
+    def logged(self, port: int) -> list[SourceEvent] | None:
         """The events in the log of the node at *port* that the bus tells, too; None without a log."""
         path = next((path for path in self.logs() if path.name.split(".")[0] == str(port)), None)
         if path is None:
             return None
         rows = (line.row for line in ServerLog(str(path), LogOptions(permissive=True)))
-        return [Told(row.ts_ns, row.kind, row.subject, row.epoch or 0) for row in rows if row.kind in PAIRED_KINDS]
+        return [
+            SourceEvent(row.ts_ns, row.kind, row.subject, row.epoch or 0) for row in rows if row.kind in PAIRED_KINDS
+        ]
 
     def replay(self, statements: PollsAndLogs | None = None, *, node_timeout_ms: int | None = None) -> Replayed:
         """Run both tasks of the job."""
@@ -312,7 +314,7 @@ def _replay_process(process: Endpoint, pieces: list[bytes], start_ns: int | None
             rows += machine.feed(evidence)
     rows += machine.finish()
     events = (row for row in rows if isinstance(row, EventRow) and row.kind in PAIRED_KINDS)
-    replayed.events[process] = [Told(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
+    replayed.events[process] = [SourceEvent(row.ts_ns, row.kind, row.subject, row.epoch) for row in events]
     replayed.rows += rows
 
 
@@ -320,19 +322,19 @@ class Agreement(NamedTuple):
     """Events of one kind: told by both sides within the slack, only by the log, only by the packets."""
 
     both: int
-    log_only: tuple[Told, ...]
-    bus_only: tuple[Told, ...]
+    log_only: tuple[SourceEvent, ...]
+    bus_only: tuple[SourceEvent, ...]
 
 
 def compare_events(
-    logged: Iterable[Told], captured: Iterable[Told], *, slack_ns: int = EVENT_SLACK_NS
+    logged: Iterable[SourceEvent], captured: Iterable[SourceEvent], *, slack_ns: int = EVENT_SLACK_NS
 ) -> dict[str, Agreement]:
     """Pair one observer's events by kind and time, each with the nearest that is free, and say what is left over."""
     agreements: dict[str, Agreement] = {}
     logs, buses = sorted(logged), sorted(captured)
     for kind in PAIRED_KINDS:
         free = [event for event in buses if event.kind == kind]
-        alone: list[Told] = []
+        alone: list[SourceEvent] = []
         both = 0
         for event in (event for event in logs if event.kind == kind):
             near = [other for other in free if abs(other.ts_ns - event.ts_ns) <= slack_ns]

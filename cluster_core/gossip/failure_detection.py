@@ -58,7 +58,7 @@ def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
         return []
     peer.flags |= PFAIL
-    view.forget_said(peer)
+    view.forget_entry(peer)
     view.state_stale = True
     effects: list[Effect] = [Changed(peer.id, Field.PFAIL, Cause.SILENCE)]
     return effects + fail_if_agreed(view, peer, now_ms) if _verdict_at_pfail(view) else effects
@@ -100,7 +100,7 @@ def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effec
     if peer.flags & FAIL or peer is view.myself:
         return []
     peer.flags = peer.flags & ~PFAIL | FAIL
-    view.forget_said(peer)
+    view.forget_entry(peer)
     peer.fail_time_ms = now_ms
     view.state_stale = True
     return [Changed(peer.id, Field.FAIL, cause)]

@@ -77,10 +77,10 @@ class ClusterNode:
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* and return the effects in order."""
         view = self.view
-        view.said_version = NOTHING_HOLDS  # flags may change without an effect, before and after a PONG is built
+        view.entries_version = NOTHING_HOLDS  # flags may change without an effect, before and after a PONG is built
         unclaimed = view.unclaimed
         effects = self._follow(event, now_ms)
-        view.said_version = NOTHING_HOLDS
+        view.entries_version = NOTHING_HOLDS
         if (
             unclaimed != view.unclaimed
             or type(event) in ORDERS

@@ -41,7 +41,7 @@ UNSETTLED: Final = FAILURES | HANDSHAKE | MEET | MYSELF
 class Quiet:
     """The last message of a sender that had no effect; *header* and *before* have equal content."""
 
-    said: tuple[object, ...]
+    claims: tuple[object, ...]
     header: Header
     before: Header
     extensions: tuple[Extension, ...]
@@ -50,7 +50,7 @@ class Quiet:
     def is_repeated(self, header: Header, body: Gossip, ip: str) -> bool:
         """Return whether a message from *ip* repeats it, apart from gossip and times."""
         return (
-            (header is self.header or header is self.before or claims_of(header) == self.said)
+            (header is self.header or header is self.before or claims_of(header) == self.claims)
             and self.ip == ip
             and (body.extensions is self.extensions or body.extensions == self.extensions)
         )
@@ -63,11 +63,11 @@ class Prefilter:
         self.node = node
         self.view = node.view
         self._version = -1
-        """View version for which `_quiet` and `_told_s` are valid."""
+        """View version for which `_quiet` and `_quiet_until_s` are valid."""
         self._members = -1
         self._places: dict[str, int] = {}
         self._quiet: list[Quiet | None] = []
-        self._told_s: list[int] = []
+        self._quiet_until_s: list[int] = []
         """Second up to which pongs of a node are no news, by place; UNSEEN before the node's health is checked."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -105,7 +105,7 @@ class Prefilter:
             return None
         if header is not quiet.header:
             quiet.before, quiet.header = quiet.header, header
-        quiet_until_s, limit_s = self._told_s, (now_ms + CLOCK_SLACK_MS) // MS_PER_S
+        quiet_until_s, limit_s = self._quiet_until_s, (now_ms + CLOCK_SLACK_MS) // MS_PER_S
         younger: list[tuple[int, GossipEntry]] = []
         repeated: list[Peer] = []
         for entry in body.entries:
@@ -149,7 +149,7 @@ class Prefilter:
 
     def _refresh(self, younger: list[tuple[int, GossipEntry]]) -> None:
         """Apply newer pong times in the order of the entries (R44)."""
-        view, told_s = self.view, self._told_s
+        view, quiet_until_s = self.view, self._quiet_until_s
         unclean = MYSELF | (HANDSHAKE | MEET if view.profile.gossip_refreshes_clean_only else 0)
         for place, entry in younger:
             known, pong_ms = view.nodes[entry[NODE]], milliseconds(entry[PONG_RECEIVED])
@@ -157,7 +157,7 @@ class Prefilter:
                 if known.ping_sent_ms or known.flags & unclean:
                     continue
                 view.note_rumour(known, pong_ms, entry)
-            told_s[place] = entry[PONG_RECEIVED]
+            quiet_until_s[place] = entry[PONG_RECEIVED]
 
     def _remember(self, event: MessageReceived) -> None:
         """Record a message without effect but a PONG: repetitions are quiet."""
@@ -176,7 +176,7 @@ class Prefilter:
         view = self.view
         if self._members != view.members or len(self._places) != len(view.nodes):
             self._places, self._members = places_of(tuple(sorted(view.nodes))), view.members
-        self._quiet, self._told_s = [None] * len(self._places), [UNSEEN] * len(self._places)
+        self._quiet, self._quiet_until_s = [None] * len(self._places), [UNSEEN] * len(self._places)
         self._version = view.version
 
 

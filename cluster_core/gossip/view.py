@@ -42,7 +42,7 @@ class Peer:
     inbound: int | None = None
     outbound: int | None = None
     place: int = 0
-    """Index in the list for gossip draws and in `View.said`."""
+    """Index in the list for gossip draws and in `View.entries`."""
     due_ms: int = 0
     """Time of the next cron check."""
     repl_offset: int = 0
@@ -140,9 +140,9 @@ class View:
         self.handshakes = 0
         self.name_handshake: Callable[[], str] | None = None
         self.version = 0
-        self.said: list[GossipEntry | None] = [None]
-        """Last gossip entry sent about each node, by `Peer.place`, None once it changed; valid for *said_version*."""
-        self.said_version = -1
+        self.entries: list[GossipEntry | None] = [None]
+        """Last gossip entry sent about each node, by `Peer.place`, None once it changed; valid for *entries_version*."""
+        self.entries_version = -1
         self.members = 0
         self.sized = 0
         self.sized_version = self.coverage_version = -1
@@ -151,24 +151,24 @@ class View:
     def note_ping(self, peer: Peer, sent_ms: int) -> None:
         """Record a pending PING to *peer* since *sent_ms* (R33)."""
         peer.ping_sent_ms = sent_ms
-        self.said[peer.place] = None
+        self.entries[peer.place] = None
 
     def note_pong(self, peer: Peer, now_ms: int) -> None:
         """Record a PONG of *peer* to our PING (R50)."""
         peer.pong_received_ms = now_ms
         peer.ping_sent_ms = 0
-        self.said[peer.place] = None
+        self.entries[peer.place] = None
 
-    def forget_said(self, peer: Peer) -> None:
+    def forget_entry(self, peer: Peer) -> None:
         """Drop the stored gossip entry of *peer* after a flag change."""
-        self.said[peer.place] = None
+        self.entries[peer.place] = None
 
     def note_rumour(self, peer: Peer, pong_ms: int, entry: GossipEntry) -> None:
         """Record a newer gossiped pong time of *peer* (R44); simulated nodes share the entry if nothing else differs."""
         peer.pong_received_ms = pong_ms
-        ours = self.said[peer.place]
+        ours = self.entries[peer.place]
         keeps = ours is not None and not entry.ping_sent_s and ours[ADDRESS:] == entry[ADDRESS:]
-        self.said[peer.place] = entry if keeps else None
+        self.entries[peer.place] = entry if keeps else None
 
     def peers(self) -> Iterator[Peer]:
         """Yield all entries except myself and handshakes."""

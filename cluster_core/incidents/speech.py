@@ -15,7 +15,7 @@ CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGH
 """Flags kept in a claim: role, version, eligibility for election."""
 
 
-class Said(NamedTuple):
+class SentHeader(NamedTuple):
     """A full header of one node; *slots* is any value that is equal for equal bitmaps."""
 
     ts_ns: int
@@ -70,7 +70,7 @@ class SpeechFolder:
         self._open: Speech | None = None
         self._ended: list[Speech] = []
 
-    def feed(self, header: Said) -> None:
+    def feed(self, header: SentHeader) -> None:
         """Add one header."""
         span = self._open
         if span is None:
@@ -90,7 +90,7 @@ class SpeechFolder:
         self._open = self._begin(header)
         self._ended.append(span._replace(silent_after=silent))
 
-    def feed_alike(self, last: Said, count: int, offset_max: int) -> bool:
+    def feed_alike(self, last: SentHeader, count: int, offset_max: int) -> bool:
         """Add *count* headers without silence that repeat the open span apart from times and offsets; else return False and add none."""
         span, flags = self._open, last.flags & CLAIMED_FLAGS
         claim = (flags, last.replicaof, last.config_epoch, last.slots, last.state)
@@ -110,7 +110,7 @@ class SpeechFolder:
         last = [] if span is None else [span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)]
         return [*self._ended, *last]
 
-    def _begin(self, header: Said) -> Speech:
+    def _begin(self, header: SentHeader) -> Speech:
         return Speech(
             self.node,
             header.ts_ns,

@@ -41,7 +41,7 @@ def link_opened(state: NodeState, link_id: int) -> None:
         state.view.note_ping(peer, pending_ms)
     if meets and not state.view.profile.meet_until_contact:
         peer.flags &= ~MEET
-        state.view.forget_said(peer)
+        state.view.forget_entry(peer)
     hasten(state, peer)
 
 
@@ -114,6 +114,6 @@ def repair_membership(state: NodeState, peer: Peer) -> None:
         return
     if state.now_ms > meet_due_ms(peer, state.view.node_timeout_ms):
         peer.flags |= MEET
-        state.view.forget_said(peer)
+        state.view.forget_entry(peer)
         state.log("*", f"Sending MEET packet to node {peer.id} because there is no inbound link for it")
         send_ping(state, peer, MEET_TYPE)

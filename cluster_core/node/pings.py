@@ -170,8 +170,8 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
     skipped = view.myself.place
     also_skipped = receiver.place if receiver is not None and not view.profile.receiver_gossiped else skipped
     draws = view.profile.gossip_draws * wanted
-    if view.said_version != view.version:
-        view.said, view.said_version = [None] * count, view.version
+    if view.entries_version != view.version:
+        view.entries, view.entries_version = [None] * count, view.version
     if state.fit_version != view.version:
         return _choose_fit(state, wanted, draws, {skipped, also_skipped})
     draw = state.rng.random
@@ -184,8 +184,8 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
         place = int(draw() * count)
         if place != skipped and place != also_skipped:
             places[place] = None
-    entries = view.said
-    return [entries[place] or say(view, table[place]) for place in islice(places, wanted)]
+    entries = view.entries
+    return [entries[place] or cached_entry(view, table[place]) for place in islice(places, wanted)]
 
 
 def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> list[GossipEntry]:
@@ -204,7 +204,7 @@ def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> li
         fresh -= 1
         if not peer.flags & _UNFIT and (peer.outbound is not None or peer.slots):
             seen.add(place)
-            chosen.append(view.said[place] or say(view, peer))
+            chosen.append(view.entries[place] or cached_entry(view, peer))
     return chosen
 
 
@@ -230,9 +230,9 @@ def doubted_entries(state: NodeState) -> list[GossipEntry]:
     return chosen
 
 
-def say(view: View, peer: Peer) -> GossipEntry:
+def cached_entry(view: View, peer: Peer) -> GossipEntry:
     """Return the cached `entry_of`."""
-    entry = view.said[peer.place] = entry_of(peer)
+    entry = view.entries[peer.place] = entry_of(peer)
     return entry
 
 

@@ -173,7 +173,7 @@ class NodeState:
             self.table_members = view.members
             for place, peer in enumerate(self.table):
                 peer.place = place
-            view.said = [None] * len(self.table)
+            view.entries = [None] * len(self.table)
             self.fit_version = -1
         return self.table
 

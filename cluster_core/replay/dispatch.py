@@ -68,7 +68,7 @@ class Statement(NamedTuple):
     kind: Literal["poll", "log"]
     node_id: str
     address: Endpoint | None
-    told: bytes
+    payload: bytes
 
 
 class Delivery(NamedTuple):
@@ -150,11 +150,11 @@ class Dispatcher:
         self._guesses: dict[str, Endpoint] = {}
         self._alone: dict[str, Endpoint | None] = {}
         self._ids: dict[Endpoint, str] = {}
-        self._told_ns = 0
+        self._passed_ns = 0
 
     def tell(self, statements: list[Statement], hints: dict[str, Endpoint]) -> bool:
         """Add statements; return False, without effect, if one is older than the last passage."""
-        if statements and self.number and min(statement.ts_ns for statement in statements) <= self._told_ns:
+        if statements and self.number and min(statement.ts_ns for statement in statements) <= self._passed_ns:
             return False
         self._statements = deque(sorted([*self._statements, *statements], key=_turn_of))
         self._hints = {**hints, **self._hints}
@@ -194,7 +194,7 @@ class Dispatcher:
         """Count *count* skipped messages, the last at *now_ns*; return the number of the first."""
         first = self.number + 1
         self.number += count
-        self.clock_ns, self._told_ns = now_ns, max(self._told_ns, now_ns)
+        self.clock_ns, self._passed_ns = now_ns, max(self._passed_ns, now_ns)
         return first
 
     def note_spoken(self, connection_id: int, *spoke_ns: int) -> None:
@@ -289,7 +289,7 @@ class Dispatcher:
 
     def _pass(self, ts_ns: int, item: Clue | Statement) -> Passage:
         self.number += 1
-        self._told_ns = max(self._told_ns, ts_ns)
+        self._passed_ns = max(self._passed_ns, ts_ns)
         if isinstance(item, Statement):
             return Passage(self.number, ts_ns, item, self._teller(item), None, False)
         connection = self._connections.get(item.connection) or Connection()
@@ -353,7 +353,7 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
     if isinstance(item, Statement):
         if passage.opener is not None:
             yield Delivery(
-                passage.opener, passage.number, passage.ts_ns, -1, -1, True, True, item.kind, passage.opener, -1, item.told
+                passage.opener, passage.number, passage.ts_ns, -1, -1, True, True, item.kind, passage.opener, -1, item.payload
             )  # fmt: skip
         return
     if item.kind == "syn":

@@ -25,7 +25,7 @@ PAIRED_KINDS: Final = (
 """Events present in both."""
 
 
-class Told(NamedTuple):
+class SourceEvent(NamedTuple):
     """An event in one source."""
 
     ts_ns: int
@@ -55,7 +55,7 @@ class ClockDifference(NamedTuple):
         return f"{what} ({self.pairs} events compared)"
 
 
-def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDifference | None:
+def compare_clocks(logged: Iterable[SourceEvent], captured: Iterable[SourceEvent]) -> ClockDifference | None:
     """Compare the times of one observer's events, paired in order if equally many; None without a common event."""
     ours, theirs = _by_content(logged), _by_content(captured)
     ahead = sorted(
@@ -67,7 +67,7 @@ def compare_clocks(logged: Iterable[Told], captured: Iterable[Told]) -> ClockDif
     return ClockDifference(len(ahead), median_low(ahead), ahead[-1] - ahead[0]) if ahead else None
 
 
-def _by_content(events: Iterable[Told]) -> dict[tuple[str, str, int], list[int]]:
+def _by_content(events: Iterable[SourceEvent]) -> dict[tuple[str, str, int], list[int]]:
     """Return times by content; the subject only if both sources name the same."""
     times: dict[tuple[str, str, int], list[int]] = {}
     for event in sorted(events):

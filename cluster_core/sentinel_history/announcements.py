@@ -9,7 +9,7 @@ import re
 from typing import Final, NamedTuple
 
 from cluster_core.sentinel.instance import Address, leading_number
-from cluster_core.sentinel_history.evidence import Told
+from cluster_core.sentinel_history.evidence import LoggedEvent
 
 TEXT_CHARS_MAX: Final = 2000
 CHANNEL: Final = re.compile(r"[+-][a-z][a-z0-9-]{1,60}")
@@ -72,16 +72,16 @@ def read_switch(text: str) -> Switch | None:
     )
 
 
-def told_by_log(ts_ns: int, text: str) -> Told | None:
+def read_event(ts_ns: int, text: str) -> LoggedEvent | None:
     """Return the event of a sentinel's log line; None for other lines.
 
     Two other lines count as events: ``voted`` (a vote received) and ``failover-delayed``.
     """
     channel, _, rest = text.partition(" ")
     if CHANNEL.fullmatch(channel):
-        return Told(ts_ns, channel, rest)
+        return LoggedEvent(ts_ns, channel, rest)
     voted = _VOTED.match(text)
     if voted is not None:
-        return Told(ts_ns, "voted", f"{voted[1]} {voted[2]} {voted[3]}")
+        return LoggedEvent(ts_ns, "voted", f"{voted[1]} {voted[2]} {voted[3]}")
     delayed = _DELAYED.match(text)
-    return Told(ts_ns, "failover-delayed", delayed[1]) if delayed is not None else None
+    return LoggedEvent(ts_ns, "failover-delayed", delayed[1]) if delayed is not None else None

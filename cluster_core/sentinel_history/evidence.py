@@ -19,7 +19,7 @@ from cluster_core.formats.poll_lines import read_object
 from cluster_core.instants import time_ns
 
 
-class Told(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event in the sentinel's log."""
 
     ts_ns: int
@@ -43,7 +43,7 @@ class Polled(NamedTuple):
     sentinels: tuple[dict[str, str], ...] = ()
 
 
-Evidence = Told | Started | Polled
+Evidence = LoggedEvent | Started | Polled
 
 KIND: Final = "sentinel"
 INSTANCES_MAX: Final = 10_000

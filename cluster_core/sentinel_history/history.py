@@ -17,7 +17,7 @@ from cluster_core.sentinel.instance import (
     parse_flags,
 )
 from cluster_core.sentinel_history.announcements import NOWHERE, Announcement, read_announcement, read_switch
-from cluster_core.sentinel_history.evidence import Evidence, Polled, Started, Told
+from cluster_core.sentinel_history.evidence import Evidence, LoggedEvent, Polled, Started
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 
 ORDERS_FROM_DOWN: Final = (9, 0)
@@ -111,7 +111,7 @@ class _Fold:
     def handle(self, item: Evidence) -> None:
         """Apply one piece of evidence, and add the views that it changes."""
         match item:
-            case Told():
+            case LoggedEvent():
                 self._take_event(item)
                 cause, source = f"event {item.channel}", Source.LOG
             case Started():
@@ -149,7 +149,7 @@ class _Fold:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def _take_event(self, event: Told) -> None:
+    def _take_event(self, event: LoggedEvent) -> None:
         """Add the event, and apply it; unknown events change nothing."""
         announcement = read_announcement(event.text)
         switch = read_switch(event.text) if event.channel == "+switch-master" else None
@@ -189,7 +189,7 @@ class _Fold:
             self.masters[name] = Master(address)
         return self.masters.get(name)
 
-    def _vote(self, event: Told) -> None:
+    def _vote(self, event: LoggedEvent) -> None:
         """Apply ``RUNID EPOCH``, its own vote for the master that is down, or ``NAME RUNID EPOCH``, another's on request."""
         *voter, leader, epoch = event.text.split(" ") if event.text.count(" ") in (1, 2) else ("", "")
         name = next((name for name, watched in self.masters.items() if watched.flags & Flag.O_DOWN), None)
@@ -294,7 +294,7 @@ def _down_after_ms(evidence: Mapping[str, Sequence[Evidence]]) -> int:
     for items in evidence.values():
         switched: dict[Address, int] = {}
         for item in items:
-            if not isinstance(item, Told):
+            if not isinstance(item, LoggedEvent):
                 continue
             switch = read_switch(item.text) if item.channel == "+switch-master" else None
             if switch is not None:

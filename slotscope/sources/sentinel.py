@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX
-from cluster_core.sentinel_history.announcements import told_by_log
+from cluster_core.sentinel_history.announcements import read_event
 from cluster_core.sentinel_history.evidence import Evidence, Polled, PollLine, Started, read_poll_line
 from slotscope.sources.files import is_named, read_lines
 from slotscope.sources.server_logs import log_rows, port_in_name
@@ -148,7 +148,7 @@ def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_Sentin
         if row.role != "X":
             continue
         log = logs.setdefault(row.source, _SentinelLog(path))
-        event = told_by_log(row.ts_ns, row.text)
+        event = read_event(row.ts_ns, row.text)
         if event is not None:
             log.items.append(event)
         elif (match := _ID_LINE.match(row.text)) is not None:

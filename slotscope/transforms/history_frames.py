@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
+from cluster_core.replay.log_clock import PAIRED_KINDS, SourceEvent, compare_clocks
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema
@@ -109,7 +109,7 @@ def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
     ]
 
 
-def _by_observer(events: Rows) -> dict[str, list[Told]]:
+def _by_observer(events: Rows) -> dict[str, list[SourceEvent]]:
     columns = ["observer", "ts_ns", "kind", "subject", "epoch"]
     if isinstance(events, pa.Table):
         kinds = pc.field("kind").isin([str(kind) for kind in PAIRED_KINDS])
@@ -117,8 +117,8 @@ def _by_observer(events: Rows) -> dict[str, list[Told]]:
     else:
         paired = events.where(F.col("kind").isin(*PAIRED_KINDS) & F.col("observer").isNotNull())
         rows = paired.limit(COMPARED_MAX).select(columns).toArrow()
-    grouped: dict[str, list[Told]] = {}
+    grouped: dict[str, list[SourceEvent]] = {}
     for row in rows.to_pylist():
-        event = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
+        event = SourceEvent(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
         grouped.setdefault(row["observer"], []).append(event)
     return grouped

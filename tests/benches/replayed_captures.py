@@ -11,7 +11,7 @@ from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, slot_bits
 from cluster_core.incidents.incident import Incident
-from cluster_core.incidents.speech import Said, Speech, SpeechFolder
+from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
 from schemas.caveats import Caveat
@@ -75,7 +75,7 @@ def _speech(folded: Fold) -> Sequence[Speech]:
     for row in folded.messages:
         if row["light"] or row["node_flags"] is None or row["bitmap_id"] is None or not row["sender"]:
             continue
-        header = Said(
+        header = SentHeader(
             row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
             int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]),
         )  # fmt: skip

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from cluster_core.sentinel.instance import Address
-from cluster_core.sentinel_history.evidence import Evidence, Told
+from cluster_core.sentinel_history.evidence import Evidence, LoggedEvent
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
 from cluster_core.sentinel_history.rows import SentinelViewRow
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
@@ -49,9 +49,9 @@ def history_of(name: str) -> SentinelHistory:
     return fold_history(evidence_of(name).logged)
 
 
-def line(at_ms: int, channel: str, text: str) -> Told:
+def line(at_ms: int, channel: str, text: str) -> LoggedEvent:
     """An event in the log of `ME`."""
-    return Told(at_ms * MS_NS, channel, text)
+    return LoggedEvent(at_ms * MS_NS, channel, text)
 
 
 def watched() -> list[Evidence]:

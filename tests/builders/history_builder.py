@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.history import History, OffsetSeen, slot_bits
-from cluster_core.incidents.speech import Said, Speech, SpeechFolder
+from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
     EpochRow,
@@ -44,7 +44,7 @@ class Tale:
     end_s: float = 30.0
     host_of: Callable[[str], str] = lambda node: "10.0.0.1"
     rows: list[ReplayRow] = field(default_factory=list)
-    headers: list[tuple[str, int, Said]] = field(default_factory=list)
+    headers: list[tuple[str, int, SentHeader]] = field(default_factory=list)
     bitmaps: dict[str, int] = field(default_factory=lambda: {"": 0})
     offsets: list[OffsetSeen] = field(default_factory=list)
     ref: int = 0
@@ -112,7 +112,7 @@ class Tale:
         claimed = SLOTS.get(replicaof or node, "") if slots is None else slots
         self.bitmaps.setdefault(claimed, len(self.bitmaps))
         number = EPOCHS.get(replicaof or node, 0) if epoch is None else epoch
-        header = Said(
+        header = SentHeader(
             ns(at_s), self.ref, role | MYSELF | flags, replicaof, current, number, self.bitmaps[claimed], state,
             round(at_s * 10) if offset is None else offset,
         )  # fmt: skip

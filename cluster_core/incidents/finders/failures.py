@@ -287,10 +287,10 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
                 None if not reporter_count and event.ref < 0 else reporter_count
             )  # logs show reports at level verbose only
         steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, amount=reporter_count, ref=event.ref))
-    told_by = {step.actor for step in steps}
+    markers = {step.actor for step in steps}
     for spell in episode.spells:
-        if spell.fail_ns is not None and spell.observer not in told_by:
-            told_by.add(spell.observer)
+        if spell.fail_ns is not None and spell.observer not in markers:
+            markers.add(spell.observer)
             steps.append(
                 Step(spell.fail_ns, EventKind.FAIL_LEARNED, spell.observer, episode.subject, ref=spell.fail_ref)
             )

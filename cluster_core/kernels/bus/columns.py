@@ -212,7 +212,7 @@ def _shard_ids(batch: BusBatch) -> pa.Array:
     valid[messages] = True
     if ids.max() >= 0x80 or not ids.all():  # no server sends these: texts of several lengths
         texts = iter([text_of(row) for row in ids])
-        return pa.array([next(texts) if is_told else None for is_told in valid], pa.string())
+        return pa.array([next(texts) if is_given else None for is_given in valid], pa.string())
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(valid, out=offsets[1:])
     offsets *= NODE_ID_BYTES

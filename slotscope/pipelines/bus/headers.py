@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.incidents.speech import Said, Speech, SpeechFolder
+from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
@@ -87,7 +87,7 @@ HEADERS = (
     "CAST(state AS BIGINT) AS state",
     _SIGNED.format("repl_offset"),
 )
-"""Columns of a message, in SQL of DuckDB: the sender, then as in `Said`."""
+"""Columns of a message, in SQL of DuckDB: the sender, then as in `SentHeader`."""
 IS_WHOLE = (
     "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
     f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
@@ -166,13 +166,13 @@ class _Columns:
         self._numbers = [numbers for _, numbers in columns]
         self._ts_ns, self._ref, self._offset = (self._numbers[at] for at in (_TS, _REF, _OFFSET))
 
-    def row(self, row: int) -> tuple[str, Said]:
+    def row(self, row: int) -> tuple[str, SentHeader]:
         """Return a header and its sender."""
         values: list[Any] = [
             int(numbers[row]) if texts is None else texts[numbers[row]]
             for texts, numbers in zip(self._texts, self._numbers, strict=True)
         ]
-        return values[_SENDER], Said(*values[_TS:])
+        return values[_SENDER], SentHeader(*values[_TS:])
 
     def stretches(self, silence_ns: int, settled_id: int) -> Iterator[tuple[int, int]]:
         """Yield starts and ends of runs of headers of one node that agree apart from times and offsets, without silence."""
@@ -188,7 +188,7 @@ class _Columns:
         edges = [*np.flatnonzero(is_first).tolist(), count]
         return pairwise(edges)
 
-    def alike(self, start: int, end: int) -> tuple[Said, int, int]:
+    def alike(self, start: int, end: int) -> tuple[SentHeader, int, int]:
         """Return the arguments of `SpeechFolder.feed_alike` for these rows."""
         return self.row(end - 1)[1], end - start, int(self._offset[start:end].max())
 

@@ -183,8 +183,8 @@ def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile)
         cluster.run(150)
         for state in (host.node.state for host in cluster.hosts if host.alive):
             view = state.view
-            for peer in state.peers() if view.said_version == view.version else ():
-                if (entry := view.said[peer.place]) is not None:
+            for peer in state.peers() if view.entries_version == view.version else ():
+                if (entry := view.entries[peer.place]) is not None:
                     times = peer.ping_sent_ms // 1000, peer.pong_received_ms // 1000
                     said = (peer.id, *times, peer.ip, peer.port, peer.cport, peer.flags & 0xFFFF, peer.pport, 0)
                     kept += 1

@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.fidelity import compare_events
-from cluster_core.replay.log_clock import Told, compare_clocks
+from cluster_core.replay.log_clock import SourceEvent, compare_clocks
 
 A, B = "a" * 40, "b" * 40
 S = 1_000_000_000
 CAPTURED = [
-    Told(10 * S, "fail-decided", A, 3),
-    Told(11 * S, "election-started", A, 4),
-    Told(11 * S + 5_000_000, "vote", B, 4),
-    Told(50 * S, "fail-decided", A, 9),
-    Told(60 * S, "state-ok", A),
+    SourceEvent(10 * S, "fail-decided", A, 3),
+    SourceEvent(11 * S, "election-started", A, 4),
+    SourceEvent(11 * S + 5_000_000, "vote", B, 4),
+    SourceEvent(50 * S, "fail-decided", A, 9),
+    SourceEvent(60 * S, "state-ok", A),
 ]
 
 
-def logged(ahead_ns: int) -> list[Told]:
+def logged(ahead_ns: int) -> list[SourceEvent]:
     """The same events as a log tells them: without some subjects and epochs."""
     return [
-        Told(10 * S + ahead_ns + 2_000_000, "fail-decided", A),
-        Told(11 * S + ahead_ns + 1_000_000, "election-started", "", 4),
-        Told(11 * S + ahead_ns + 5_000_000, "vote", B, 4),
-        Told(50 * S + ahead_ns, "fail-decided", A),
+        SourceEvent(10 * S + ahead_ns + 2_000_000, "fail-decided", A),
+        SourceEvent(11 * S + ahead_ns + 1_000_000, "election-started", "", 4),
+        SourceEvent(11 * S + ahead_ns + 5_000_000, "vote", B, 4),
+        SourceEvent(50 * S + ahead_ns, "fail-decided", A),
     ]
 
 
@@ -55,16 +55,16 @@ def test_a_clock_that_is_off_is_named(ahead_ns, text):
 
 def test_events_that_one_side_tells_more_often_are_not_paired():
     """A capture that begins late lacks some: pairing by order would pair the wrong ones."""
-    assert compare_clocks([Told(1, "fail-decided", A)], CAPTURED) is None
+    assert compare_clocks([SourceEvent(1, "fail-decided", A)], CAPTURED) is None
     assert compare_clocks([], []) is None
 
 
 def test_events_are_paired_one_to_one_within_the_slack():
     """R160 against the wire: both, only the log, only the packets."""
-    extra = [*logged(0), Told(12 * S, "vote", A, 5)]
+    extra = [*logged(0), SourceEvent(12 * S, "vote", A, 5)]
 
-    agreements = compare_events(extra, [*CAPTURED, Told(10 * S + 3, "fail-decided", B)])
+    agreements = compare_events(extra, [*CAPTURED, SourceEvent(10 * S + 3, "fail-decided", B)])
 
     assert (agreements["fail-decided"].both, agreements["fail-decided"].log_only) == (2, ())
     assert len(agreements["fail-decided"].bus_only) == 1
-    assert (agreements["vote"].both, agreements["vote"].log_only) == (1, (Told(12 * S, "vote", A, 5),))
+    assert (agreements["vote"].both, agreements["vote"].log_only) == (1, (SourceEvent(12 * S, "vote", A, 5),))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.sentinel_history.announcements import read_announcement, read_switch, told_by_log
+from cluster_core.sentinel_history.announcements import read_announcement, read_event, read_switch
 from cluster_core.sentinel_history.evidence import Evidence, Polled, read_poll_line
 from cluster_core.sentinel_history.history import STATES
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
@@ -106,7 +106,7 @@ def test_lines_of_logs_and_polls_survive_mutation() -> None:
         text = mutated(b"+slave slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379", rng).decode(
             "utf-8", "replace"
         )
-        told_by_log(1, text)
+        read_event(1, text)
         read_announcement(text)
         read_switch(text)
     assert 0 < len(refused) < MUTATIONS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.sentinel_history.evidence import Started, Told
+from cluster_core.sentinel_history.evidence import LoggedEvent, Started
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
 
 ID = "a" * 40
@@ -41,7 +41,7 @@ def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
     started, told = actual.logged[ID]
     assert isinstance(started, Started)
     assert started.version == (9, 1)
-    assert isinstance(told, Told)
+    assert isinstance(told, LoggedEvent)
     assert told.channel == "+monitor"
 
 

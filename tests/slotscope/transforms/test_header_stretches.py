@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from cluster_core.incidents.speech import Said, SpeechFolder
+from cluster_core.incidents.speech import SentHeader, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import load
 from slotscope.pipelines.bus.headers import Basis, HeaderStates, fold_nodes
@@ -71,9 +71,9 @@ def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None
     for node in sorted({row[0] for row in rows}):
         plain, state = SpeechFolder(node, THRESHOLDS), SpeechFolder(node, THRESHOLDS)
         for _, *said in (row for row in rows if row[0] == node):
-            plain.feed(Said(*said))
+            plain.feed(SentHeader(*said))
             if said[1] < settled:
-                state.feed(Said(*said))
+                state.feed(SentHeader(*said))
         expected.append((plain.finish(basis.last_ns), state.finish(basis.last_ns)))
     states = [load(note[3], source="test").finish(basis.last_ns) for note in actual if note[0] == "state"]
     assert states == [one for _, one in expected]
