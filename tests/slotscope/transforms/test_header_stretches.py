@@ -56,7 +56,7 @@ def batches(rows: list[tuple], size: int) -> list[pa.RecordBatch]:
 
 def notes(rows: list[tuple], basis: Basis, states: HeaderStates) -> list[tuple]:
     found = [note for batch in fold_nodes(iter(batches(rows, 137)), basis, states) for note in batch.to_pylist()]
-    return [(note["what"], note["words"], note["numbers"], note["state"]) for note in found]
+    return [(note["kind"], note["texts"], note["numbers"], note["state"]) for note in found]
 
 
 @pytest.mark.parametrize("seed", range(12))
