@@ -37,7 +37,6 @@ class Cluster:
         wait_for(
             lambda: all(all(want in node.call("CLUSTER", "INFO") for want in wanted) for node in self.nodes),
             f"all nodes to say {info}",
-            20,
         )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import redis
 
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 10.0
 LISTEN_SECONDS_MAX = 120.0
 """What a JVM may take until it listens."""

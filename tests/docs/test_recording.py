@@ -1,4 +1,4 @@
-"""The examples of docs/recording.md, read by the tools that would run them; a tool that is not installed skips its test by name."""
+"""The examples of docs/recording.md and docs/following.md, read by the tools that would run them; a tool that is not installed skips its test by name."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from typing import Any
 import pytest
 
 from cluster_core.formats.landing import Kind, Reason, address_of, read_path
+from jobs.follow import Request as FollowOptions
 from jobs.record import Request
 from slotscope.options import AccessOptions
 from slotscope.recording.recorder import Status
 from slotscope.runtime.run_metrics import FIGURES
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE
 from tests.benches.servers import wait_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-PAGE = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
 UNIT = EXAMPLES / "slotscope-record.service"
 MANIFESTS = ("slotscope-record-sidecar.yaml", "slotscope-record-daemonset.yaml")
-
-
-def command_of_unit() -> list[str]:
-    text = UNIT.read_text(encoding="utf-8").replace("\\\n", " ")
-    return shlex.split(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])  # type: ignore[index]
 
 
 def recorder_of(name: str) -> dict[str, Any]:
@@ -41,20 +37,36 @@ def recorder_of(name: str) -> dict[str, Any]:
     return dict(actual)
 
 
-def test_every_option_of_the_examples_and_the_page_exists():
-    known = {field.name.replace("_", "-") for kind in (Request, AccessOptions) for field in fields(kind)}
-    commands = [command_of_unit()[1:], *(recorder_of(name)["args"] for name in MANIFESTS)]
-    on_page = set(re.findall(r"`--([a-z][a-z-]+)", PAGE)) - {"exclude"}
+def commands_of(job: str) -> list[list[str]]:
+    """The words behind the program, in the unit, the cron table and the manifests of *job*."""
+    unit = (EXAMPLES / f"slotscope-{job}.service").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    lines += [path.read_text(encoding="utf-8").splitlines()[-1] for path in EXAMPLES.glob(f"slotscope-{job}.cron")]
+    commands = [re.search(r"/slotscope +(\w.*)", line)[1] for line in lines]  # type: ignore[index]
+    return [shlex.split(command) for command in commands] + [
+        recorder_of(name)["args"] for name in MANIFESTS if job in name
+    ]
 
-    assert [command[0] for command in commands] == ["record"] * 3
+
+@pytest.mark.parametrize(
+    ("page", "job", "options", "reasons", "examples"),
+    [
+        ("recording", "record", (Request, AccessOptions), set(Reason), {"slotscope-ship-log.sh"}),
+        ("following", "follow", (FollowOptions,), {LATE, GONE, CLOCK}, set()),
+    ],
+)
+def test_the_page_names_every_reason_and_example_and_options_that_exist(page, job, options, reasons, examples):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    known = {field.name.replace("_", "-") for kind in options for field in fields(kind)}
+    commands = commands_of(job)
+
+    assert {command[0] for command in commands} == {job}
+    assert len(commands) >= 2
     assert {word[2:].partition("=")[0] for command in commands for word in command if word.startswith("--")} <= known
-    assert on_page <= known | {"slot-stats"}
-
-
-def test_the_page_names_every_reason_and_every_example():
-    assert set(re.findall(r"`([a-z-]+)`", PAGE)) >= {str(reason) for reason in Reason}
-    assert {path.name for path in [*EXAMPLES.glob("slotscope-record*"), EXAMPLES / "slotscope-ship-log.sh"]} == set(
-        re.findall(r"examples/([\w.-]+\w)", PAGE)
+    assert set(re.findall(r"`--([a-z][a-z-]+)", text)) - {"exclude"} <= known | {"slot-stats"}
+    assert set(re.findall(r"`([a-z-]+)`", text)) >= reasons
+    assert {path.name for path in EXAMPLES.glob(f"slotscope-{job}*")} | examples == set(
+        re.findall(r"examples/([\w.-]+\w)", text)
     )
 
 
@@ -64,9 +76,9 @@ def test_the_log_shipper_writes_finished_files_of_the_node_with_every_line(tmp_p
     log.write_bytes(lines[0])
     words = ["sh", str(EXAMPLES / "slotscope-ship-log.sh"), str(log), str(folder), "10.0.0.1_7000", "0.1"]
     with subprocess.Popen(words) as shipper:
-        wait_for(lambda: any(folder.glob("[!.]*")), "the first file", 20)
+        wait_for(lambda: any(folder.glob("[!.]*")), "the first file")
         log.write_bytes(lines[1])
-        wait_for(lambda: len([*folder.glob("[!.]*")]) == 2 and not any(tmp_path.glob("*.part")), "the second file", 20)
+        wait_for(lambda: len([*folder.glob("[!.]*")]) == 2 and not any(tmp_path.glob("*.part")), "the second file")
         shipper.terminate()
     files = sorted(folder.iterdir())
     places = [read_path(str(path)) for path in files]
@@ -82,7 +94,7 @@ def test_a_recorder_has_one_capability(name):
 
 
 def lost(written: Any, read: Any, path: str = "") -> list[str]:
-    """The paths of *told* that *read* does not have."""
+    """The paths of *written* that *read* does not have."""
     if isinstance(written, dict):
         return [one for key in written for one in lost(written[key], read.get(key) if read else None, f"{path}/{key}")]
     if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):

@@ -88,7 +88,7 @@ def test_an_address_without_a_spark_connect_server_is_one_line_in_seconds(listen
         start = time.monotonic()
         code = run_job(["key-slots", "--root", str(tmp_path), "--rdb", str(DUMPS), "--master", f"{name};token=secret"])
 
-    assert (code, time.monotonic() - start < 10) == (2, True)
+    assert (code, time.monotonic() - start < 60) == (2, True)
     assert capfd.readouterr().err == f"slotscope: --master {name}: no Spark Connect server answers there\n"
 
 

@@ -95,7 +95,7 @@ def test_a_node_that_hangs_is_waited_for_as_long_as_was_asked_for():
 
     assert sight.lost == {"a": "no answer in time"}
     assert replies == [Lost("no answer in time")] * 2
-    assert 0.5 < took_s < 2
+    assert 0.5 < took_s < 5
 
 
 def test_a_node_that_trickles_is_a_node_that_hangs():
@@ -112,7 +112,7 @@ def test_a_node_that_trickles_is_a_node_that_hangs():
         nodes.close()
 
     assert isinstance(reply, Lost)
-    assert time.monotonic() - begun_s < 2
+    assert time.monotonic() - begun_s < 5
 
 
 def test_a_target_that_did_not_answer_one_migrate_is_not_waited_for_again():

@@ -69,7 +69,7 @@ def test_servers_on_this_machine_are_asked_one_after_another() -> None:
 
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
     with scripted(say) as (port, asked), visits(port, 2) as nodes:
-        nodes[0].link.due_s = time.monotonic() + 0.2
+        nodes[0].link.due_s = time.monotonic() + 0.5
         in_turns((node, partial(chat, node, 3)) for node in nodes)
 
     assert [words[1] for words in asked] == [b"1"] * 3 + [b"0"] * 3
