@@ -328,6 +328,9 @@ LINKS = snapshot_table(
     key=("source_id", "target_id"),
 )
 
+SENTINEL_PROFILE = "sentinel"
+"""Profile of a replay of sentinels, which has no cluster."""
+
 REPLAYS = snapshot_table(
     "silver/replays",
     "Finished replays.",

@@ -20,9 +20,9 @@ from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow
 Names = Mapping[str, str]
 
 OBSTACLES: Final[dict[str, str]] = {
-    "quorum": "too few sentinels agreed that it was down",
-    EventKind.DELAYED: "a failover had been tried, or voted for, less than two failover timeouts before",
-    "not started": "no sentinel tried one",
+    "quorum": "fewer sentinels than the quorum marked it down",
+    EventKind.DELAYED: "the last attempt or vote was less than two failover timeouts ago",
+    "not started": "no sentinel started a failover",
     "not elected": "no sentinel was elected",
     "no replica": "no replica could be promoted",
     "not finished": "it was not finished",
@@ -42,7 +42,9 @@ def _tell_failover(incident: Incident, names: Names) -> str:
     leader = next((step.actor for step in reversed(incident.steps) if step.kind in ("promoted", "won")), "")
     by = f" by sentinel {_name(leader, names)}" if leader else ""
     if incident.variant == "manual":
-        text = f"{incident.winner} took over by order from {incident.subject}{by}, with epoch {incident.epoch}"
+        text = (
+            f"{incident.winner} took over from {incident.subject} in a manual failover{by}, with epoch {incident.epoch}"
+        )
         return f"{text}; every sentinel knew it {seconds(incident.adoption_ms)} later"
     text = f"{incident.winner} was promoted in place of {incident.subject}{by}, with epoch {incident.epoch}"
     if incident.votes is not None:
@@ -52,9 +54,9 @@ def _tell_failover(incident: Incident, names: Names) -> str:
 
 def _tell_failure(incident: Incident, names: Names) -> str:
     reason = next((step for step in reversed(incident.steps) if step.kind == EventKind.NO_FAILOVER), None)
-    text = f"{incident.subject} was held for down by {plural(len(incident.nodes), 'sentinel')}"
+    text = f"{incident.subject} was marked down by {plural(len(incident.nodes), 'sentinel')}"
     if reason is not None:
-        text += f", and no failover came of it: {OBSTACLES[reason.detail]}"
+        text += f". No failover: {OBSTACLES[reason.detail]}"
     if incident.ended_ns is None:
         return f"{text}; it was still down at the end"
     return f"{text}; back after {seconds((incident.ended_ns - incident.started_ns) // 1_000_000)}"
@@ -64,7 +66,7 @@ def _tell_tilt(incident: Incident, names: Names) -> str:
     length = (
         "" if incident.ended_ns is None else f" for {seconds((incident.ended_ns - incident.started_ns) // 1_000_000)}"
     )
-    return f"sentinel {_name(incident.subject, names)} only watched{length} (TILT): its timer had stood still"
+    return f"sentinel {_name(incident.subject, names)} took no action{length} (TILT): its timer stood still"
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
@@ -74,10 +76,10 @@ _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
 }
 
 _STEPS: Final[dict[str, str]] = {
-    EventKind.S_DOWN: "{actor} holds {subject} for down (S_DOWN)",
-    EventKind.S_DOWN_CLEARED: "{actor} holds {subject} for up again",
-    EventKind.O_DOWN: "{actor} sees the quorum agree that {subject} is down (O_DOWN): {detail}",
-    EventKind.O_DOWN_CLEARED: "{actor} sees the quorum agree no longer",
+    EventKind.S_DOWN: "{actor} marks {subject} S_DOWN",
+    EventKind.S_DOWN_CLEARED: "{actor} clears S_DOWN of {subject}",
+    EventKind.O_DOWN: "{actor} marks {subject} O_DOWN: {detail}",
+    EventKind.O_DOWN_CLEARED: "{actor} clears O_DOWN of {subject}",
     EventKind.ELECTION_STARTED: "{actor} starts a failover of {subject} in epoch {epoch}",
     EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}",
     EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}{had}",
@@ -87,18 +89,18 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.PROMOTED: "{actor} sees that {subject} is a master: the new configuration has epoch {epoch}",
     EventKind.RECONFIGURING: "{actor} sends {subject} to the new master",
     EventKind.RECONFIGURED: "{actor} sees {subject} in sync with the new master",
-    EventKind.FAILOVER_DONE: "{actor} has finished the failover",
+    EventKind.FAILOVER_DONE: "{actor} ends the failover",
     EventKind.NOT_ELECTED: "{actor} gives up: it was not elected in time",
     EventKind.NO_REPLICA: "{actor} gives up: no replica can be promoted",
     EventKind.REPLICA_TIMED_OUT: "{actor} gives up: the replica was not promoted in time",
     EventKind.MASTER_TIMED_OUT: "{actor} gives up: the master did not hand over in time",
-    EventKind.SWITCHED: "{actor} holds {subject} for the master",
+    EventKind.SWITCHED: "{actor} switches to master {subject}",
     EventKind.DELAYED: "{actor} may not try a failover before {detail}",
     EventKind.CONVERTED: "{actor} makes {subject} a replica again",
-    EventKind.ROLE_CHANGED: "{actor} hears from {subject} that it is a {role}",
-    EventKind.TILT: "{actor} notices that its timer stood still: it only watches from now on",
-    EventKind.TILT_ENDED: "{actor} acts again",
-    EventKind.NO_FAILOVER: "nobody took over: {obstacle}",
+    EventKind.ROLE_CHANGED: "{subject} reports the role {role} to {actor}",
+    EventKind.TILT: "{actor} enters TILT: its timer stood still",
+    EventKind.TILT_ENDED: "{actor} leaves TILT",
+    EventKind.NO_FAILOVER: "no failover: {obstacle}",
 }
 ROLES: Final = {"master": "master", "slave": "replica"}
 

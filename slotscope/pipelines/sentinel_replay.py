@@ -16,13 +16,14 @@ from cluster_core.sentinel_history.incidents import find_sentinel_incidents, ste
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
-from schemas.history import REPLAYS
+from schemas.history import REPLAYS, SENTINEL_PROFILE
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from schemas.table import rows_table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.text import plural
 from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import POLLS
@@ -30,8 +31,6 @@ from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFil
 from slotscope.sources.server_logs import find_logs, pairs_of, zone_of
 
 JOB = "sentinel-replay"
-PROFILE = "sentinel"
-"""In silver/replays: the snapshot has sentinels, and no cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,8 @@ class Outcome:
     def line(self) -> str:
         """The replay in one line."""
         return (
-            f"{self.sentinels} sentinels, {self.events} events, from {self.lines} log lines and {self.answers} answers"
+            f"{plural(self.sentinels, 'sentinel')}, {plural(self.events, 'event')} from {plural(self.lines, 'log line')}"
+            f" and {plural(self.answers, 'poll')}"
         )
 
 
@@ -117,7 +117,7 @@ def _incident_rows(history: SentinelHistory, known: int) -> tuple[list[IncidentR
             )
         }
         addresses[incident.winner] = incident.winner or None
-        stories.append(incident_row(number, incident, summary_of(incident, names), addresses, prefix=PROFILE))
+        stories.append(incident_row(number, incident, summary_of(incident, names), addresses, prefix=SENTINEL_PROFILE))
         steps += step_rows(number, incident, lambda step: step_text(step, names), sees_gaps=False)
     return stories, steps
 
@@ -144,7 +144,7 @@ def _write_replay(run: Run, outcome: Outcome) -> None:
     row = {
         **_times("first", outcome.first_ns), **_times("last", outcome.last_ns),
         "messages": 0, "observers": outcome.sentinels, "node_timeout_ms": outcome.down_after_ms,
-        "node_timeout_from": "estimated" if outcome.down_after_ms else "default", "profile": PROFILE,
+        "node_timeout_from": "estimated" if outcome.down_after_ms else "default", "profile": SENTINEL_PROFILE,
         "polls": outcome.answers, "log_events": outcome.lines, "bad_records": outcome.bad_records, "repeated_bytes": 0,
         "files": list(run.inputs.items()), "warnings": [warning._asdict() for warning in _warnings(outcome)],
     }  # fmt: skip

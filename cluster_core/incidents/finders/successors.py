@@ -24,7 +24,7 @@ class Bar(StrEnum):
     DEAD = "it was out of reach itself"
     NOFAILOVER = "it may not be elected (NOFAILOVER)"
     OLD_DATA = "its data is too old (cluster-replica-validity-factor)"
-    NO_VERDICT = "it never held its master for failed (FAIL)"
+    NO_VERDICT = "it never marked its master FAIL"
     NO_MAJORITY = "too few masters voted for it"
     NO_TIME = "no time was left for an election"
     UNKNOWN = "it never asked for votes, and nothing given says why"

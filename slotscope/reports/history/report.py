@@ -12,6 +12,7 @@ from cluster_core.kinds import NAMES_NO_SLOTS, IncidentKind
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat, Code
+from schemas.history import SENTINEL_PROFILE
 from slotscope.runtime import text
 
 ROLES = {"slave": "replica", "master": "master"}
@@ -194,7 +195,9 @@ class HistoryReport:
 
     @property
     def missing_evidence(self) -> str:
-        """Benefits of each missing kind of evidence."""
+        """Benefits of each missing kind of evidence; a history of sentinels has no other kind."""
+        if self.profile == SENTINEL_PROFILE:
+            return ""
         missing = []
         if not self.log_events:
             missing.append("Server logs would add causes, elections, resynchronisations and exact times.")

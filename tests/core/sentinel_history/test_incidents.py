@@ -48,7 +48,7 @@ def test_an_ordered_failover_is_manual_and_has_no_votes() -> None:
     incident, summary, _ = incidents_of("redis-7.0")[1]
 
     assert (incident.variant, incident.outage_ms, incident.votes) == ("manual", None, None)
-    assert "took over by order" in summary
+    assert "took over from" in summary
     assert sum(step.kind == "switched" for step in incident.steps) == 3
 
 
@@ -77,7 +77,7 @@ def test_a_failure_without_a_failover_says_what_stood_in_the_way() -> None:
 
     assert (incident.kind, incident.variant, incident.subject) == ("failure", "not agreed", "10.0.0.1:6379")
     assert summary_of(incident, {}).startswith(
-        "10.0.0.1:6379 was held for down by 1 sentinel, and no failover came of it: too few sentinels agreed"
+        "10.0.0.1:6379 was marked down by 1 sentinel. No failover: fewer sentinels than the quorum marked it down"
     )
 
 
@@ -100,7 +100,7 @@ def test_a_vote_for_another_candidate_is_a_refusal() -> None:
 
     texts = [step_text(step, {}) for step in incident.steps]
     assert f"{OTHER[:8]} does not vote for {ME[:8]} in epoch 3: it has voted for {THIRD[:8]} in epoch 3" in texts
-    assert texts[-1] == "nobody took over: no sentinel was elected"
+    assert texts[-1] == "no failover: no sentinel was elected"
 
 
 def test_an_order_is_no_failure_of_the_master() -> None:
