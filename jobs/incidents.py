@@ -47,7 +47,7 @@ def _tell(number: int | str, request: Request) -> None:
     if isinstance(number, str):
         gravest = gravest_of(load_incidents(request.root, name))
         if gravest is None:
-            raise InputError(f"{request.root}: nothing happened in snapshot {name!r}")
+            raise InputError(f"{request.root}: no incident in snapshot {name!r}")
         number = gravest.number
     incident = load_incidents(request.root, name, number)[0]
     if request.json:

@@ -39,7 +39,7 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.history.tables import load_history
 
     if request.snapshot == "":
-        raise InputError("the snapshot needs a name")
+        raise InputError("--snapshot: must not be empty")
     files = find_files(log=request.log, polls=request.polls, log_zone=request.log_zone, log_node=request.log_node)
     outcome = replay_sentinels(
         files, root=request.root, snapshot=request.snapshot, cluster=request.cluster, permissive=request.permissive

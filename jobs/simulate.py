@@ -72,7 +72,7 @@ def run(spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulati
     from slotscope.runtime.storage.runs import running
 
     if not snapshot:
-        raise InputError("the simulation needs a name")
+        raise InputError("--snapshot: must not be empty")
     try:
         check_grid(grid)
     except (TrialError, LayoutError) as error:

@@ -84,7 +84,7 @@ WRITE_KEYS = snapshot_table(
 
 UNCERTAIN_KEYS = snapshot_table(
     "gold/uncertain_keys",
-    "Keys with an unknown state after a command that is not modelled.",
+    "Keys with an unknown state after an unmodelled command.",
     [
         required("source", TEXT, "log"),
         required("db", INTEGER, "database"),

@@ -50,7 +50,7 @@ BAD_RECORDS = snapshot_table(
     [
         required("job", TEXT, "job that reported it; each replaces its own rows of a snapshot"),
         required("source", TEXT, "file or stream of the record"),
-        required("offset", LONG, "byte, or line in line formats, where reading failed"),
+        required("offset", LONG, "offset of the failure: a byte, or a line in line formats"),
         required("reason", TEXT, "reason"),
         optional("skipped_bytes", LONG, "bytes skipped; null if unknown"),
     ],

@@ -279,7 +279,7 @@ EVENTS = snapshot_table(
 
 SLOT_OWNERS = snapshot_table(
     "silver/slot_owners",
-    "Slot owners in the view of each observer, and where all agree (empty observer). No row without an owner.",
+    "Slot owners in the view of each observer; empty observer: all agree. No row without an owner.",
     fields_of(rows.OwnerRow),
     key=("observer", "first_slot", "valid_from_ns"),
 )

@@ -71,7 +71,7 @@ REBALANCE_PLANS = Table(
             required(
                 "estimated_s",
                 DOUBLE,
-                "estimated duration, s: key by key, or by migrations of the servers where a live cluster has them",
+                "estimated duration, s: by key, or by server-side migration if a live cluster has it",
             ),
             required("state_hash", TEXT, "digest of owners and config epochs at planning"),
             required("bad_records", LONG, "unreadable records of its inputs"),
@@ -158,7 +158,7 @@ REBALANCE_HEAVY = _plan_table(
             required("pieces", INTEGER, "number of slots that its keys need to fit"),
             optional("rank", INTEGER, "1 is the heaviest part; null if no part is known"),
             optional("hash_tag", BYTES, "hash tag of the part; null if none or unknown"),
-            optional("key", BYTES, "key of a part that is one key"),
+            optional("key", BYTES, "key of a part with a single key"),
             optional("keys", LONG, "keys of the part"),
             optional(
                 "bytes",
@@ -193,7 +193,7 @@ PLAN_STEPS = Table(
             optional("detail", TEXT, "details"),
             optional("keys", LONG, "sent keys, if counted"),
             optional("seconds", DOUBLE, "duration in seconds"),
-            optional("path", TEXT, "migration path, where a run started: setslot, migrateslots or migration import"),
+            optional("path", TEXT, "migration path of a started run: setslot, migrateslots or migration import"),
         ]
     ),
     key=("plan_id", "run_id", "seq"),

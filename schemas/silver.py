@@ -9,7 +9,7 @@ from schemas.table import DOUBLE, INTEGER, LONG, PARTIAL, TEXT, TIME, optional, 
 
 SLOT_LOAD = snapshot_table(
     "silver/slot_load",
-    "Load of every slot on every node that owns it or holds keys of it.",
+    "Load of every slot on every node with ownership or keys of it.",
     [
         required("slot", INTEGER, "0 to 16383"),
         optional("node_id", TEXT, "master of the keys; null without a topology"),

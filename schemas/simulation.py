@@ -12,7 +12,7 @@ PARAMETERS: list[pa.Field] = [
     required("node_timeout_ms", LONG, "cluster-node-timeout"),
     required("shards", INTEGER, "masters with slots"),
     required("replicas", INTEGER, "replicas of each master"),
-    required("zones", INTEGER, "zones over which the nodes are spread"),
+    required("zones", INTEGER, "number of zones of the nodes"),
     required("validity_factor", INTEGER, "cluster-replica-validity-factor"),
     required("migration_barrier", INTEGER, "cluster-migration-barrier"),
     required("fault", TEXT, "crash, power, freeze, zone, partition or none"),
@@ -48,7 +48,7 @@ SIMULATED_SHARDS = snapshot_table(
 
 SIMULATED_QUANTILES = snapshot_table(
     "gold/simulated_quantiles",
-    "Distribution of a figure over the runs of equal parameters; known < runs where some runs lack it.",
+    "Distribution of a figure over the runs of equal parameters; known < runs if some runs lack it.",
     [
         required("case", INTEGER, "number of the parameter combination, in the order of the grid"),
         *PARAMETERS,

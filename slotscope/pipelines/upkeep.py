@@ -103,7 +103,7 @@ def forget(
     """
     if not snapshot and older_than is None:
         raise InputError(
-            "say which snapshots: --snapshot NAME, or --older-than 90d; slotscope tables snapshots lists them"
+            "no snapshot named: give --snapshot NAME or --older-than 90d; slotscope tables snapshots lists them"
         )
     times: dict[str, datetime | None] = {}
     held: dict[str, int] = {}

@@ -101,7 +101,7 @@ def compare_tables(root: str, stored: StoredPlan) -> list[str]:
     if hash_state(stored.problem.owners, epochs) != stored.state_hash:
         wrong.append("the digest of owners and config epochs is not that of the slots")
     if row["moved_bytes"] != stored.plan.moved // stored.plan.unit or row["moved_slots"] != len(stored.plan.moves):
-        wrong.append("the plan's row says other sums than its document")
+        wrong.append("the sums in its row and its document differ")
     if row["lower_bound_bytes"] != -(-stored.plan.bound // stored.plan.unit):
-        wrong.append("the plan's row says another bound than its document")
+        wrong.append("the bounds in its row and its document differ")
     return wrong

@@ -188,7 +188,7 @@ class Point:
             holder = os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
             os.close(self._lock)
             raise InputError(
-                f"{self.folder}: another recorder writes to this point ({holder or 'unknown'}): give this one another --point"
+                f"{self.folder}: another recorder writes to this point ({holder or 'unknown'}); choose another --point"
             ) from error
         self.alive_ns = os.fstat(self._lock).st_mtime_ns if was_there else None
         with suppress(OSError):  # a full disk: the lock is valid all the same

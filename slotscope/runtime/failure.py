@@ -56,7 +56,7 @@ _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only fi
 
 _TAKEN = "Multiple streaming"
 """Part of Spark's error where another stream writes the same checkpoint; only follow has one."""
-TAKEN_LINE = "checkpoints/follow of this root: another follow is at work in it, or was killed a moment ago: run this again when it has ended"
+TAKEN_LINE = "checkpoints/follow of this root: another follow is running in it, or was killed a moment ago; run this again after it has ended"
 
 
 class Failure(NamedTuple):

@@ -55,8 +55,7 @@ class LiveNodes:
         addresses = {n.id: Address(n.ip or first.host, n.port, n.hostname) for n in topology.nodes if n.port}
         if not addresses.keys() & set(self.ids):
             raise InputError(
-                f"{first}: the cluster does not know {self.ids[0]}, a master of the plan, nor any other: "
-                "is it the cluster that the plan was made for?"
+                f"{first}: no master of the plan is in this cluster ({self.ids[0]} and others); name a node of the plan's cluster"
             )
         self.addresses = addresses
         self._owners = tuple(node.id for node in topology.masters() if node.slots and node.id in addresses)

@@ -119,7 +119,7 @@ class Lease:
         left_s = self._end_ms / 1000 - time.time()
         if left_s > 0:
             raise InputError(
-                f"{root}: another plan execution is at work ({_last_holder(root)}), or was killed: its lease ends in {left_s:.0f} s; "
+                f"{root}: another plan execution is running ({_last_holder(root)}), or was killed: its lease ends in {left_s:.0f} s; "
                 "wait for it or stop it with Ctrl-C"
             )
 
@@ -151,9 +151,7 @@ class Lease:
 
     def _refuse_if_lost(self) -> None:
         if self._is_lost:
-            raise InputError(
-                f"{self._place}: another plan execution holds this root now, and this one has no lease any more: it stops"
-            )
+            raise InputError(f"{self._place}: another plan execution took over the lease of this root; this one stops")
 
     def _held_ms(self) -> int:
         """The end of the lease as the store has it now; the last that is known where the store does not answer."""
@@ -219,7 +217,7 @@ def locked(root: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(
-                f"{root}: another plan execution is at work; wait for it or stop it with Ctrl-C"
+                f"{root}: another plan execution is running; wait for it or stop it with Ctrl-C"
             ) from error
         yield
     finally:

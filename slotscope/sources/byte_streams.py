@@ -179,7 +179,7 @@ class HeldBytes:
         try:
             self._room = mmap.mmap(-1, _ADDRESSES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except OSError as error:
-            reason = f"no room for records of a dump on its way ({error.strerror}): save it to a file first"
+            reason = f"no memory for records of a live dump ({error.strerror}); save it to a file first"
             raise DecodeError(reason, offset=0, source=path) from error
         self.data = np.frombuffer(self._room, np.uint8)
         self._stream: ByteStream | None = None
@@ -202,7 +202,7 @@ class HeldBytes:
         self.data[self._end : self._end + count] = np.frombuffer(buffer[:count], np.uint8)
         self._end += count
         if self._end - self._begin > HELD_BYTES_MAX:
-            reason = f"a record of more than {HELD_BYTES_MAX >> 20:,} MB is not held on its way: save the dump to a file first"
+            reason = f"a record of a live dump exceeds {HELD_BYTES_MAX >> 20:,} MB; save the dump to a file first"
             raise DecodeError(reason, offset=self._begin, source=self._path)
         return count
 

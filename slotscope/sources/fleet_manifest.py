@@ -93,9 +93,9 @@ def _read_toml(path: str) -> dict[str, Options]:
     home = path.rpartition("/")[0]
     for name, options in tables.items():
         if not isinstance(options, dict):
-            raise InputError(f"{path}: {name}: options stand below the name of their cluster: [NAME]")
+            raise InputError(f"{path}: {name}: move the options of a cluster below its name: [NAME]")
         if not isinstance(options.get(PLAN, {}), dict):
-            raise InputError(f"{path}: {name}: options of its plan stand below [{name}.{PLAN}]")
+            raise InputError(f"{path}: {name}: move the options of its plan below [{name}.{PLAN}]")
     return {name: _options(options, home) for name, options in tables.items()}
 
 

@@ -94,7 +94,7 @@ def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputF
         if not sign or not any(kind.fullmatch(node) for kind in (NODE_ID, _ADDRESS, _PORT)):
             raise InputError(f"{pair}: write FILE=NODE, NODE an id, an ip:port or a port")
         if not any(is_named(file, file_of_log.path) for file_of_log in files):
-            raise InputError(f"{pair}: no such log among those given")
+            raise InputError(f"--log-node {pair}: no log of that name is given")
     return files
 
 

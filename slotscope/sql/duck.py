@@ -26,7 +26,7 @@ def connect(root: str) -> DuckDBPyConnection:
     import duckdb
 
     if not any(exists(root, table) for table in TABLES):
-        raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
+        raise InputError(f"{root}: no tables; is --root right, and did a job write there?")
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for table in TABLES:

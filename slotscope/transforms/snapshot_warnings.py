@@ -61,7 +61,7 @@ def find_older(older: Mapping[str, str]) -> list[Caveat]:
     if not older:
         return []
     names = [f"{printable(path)} ({printable(newest)})" for path, newest in sorted(older.items())[:LISTED_MAX]]
-    text = f"{plural(len(older), 'dump')} not read, as a dump of the same data is as new or newer: {_list(names, len(older))}"
+    text = f"{plural(len(older), 'dump')} skipped, because a dump of the same data is as new or newer: {_list(names, len(older))}"
     return [Caveat.note(Code.OLDER_DUMPS, text)]
 
 
@@ -108,7 +108,7 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     return [
         Caveat.warning(
             Code.HOLLOW_KEYS,
-            f"{printable(source)}: {plural(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
+            f"{printable(source)}: {plural(count, 'key')} without elements not counted, as a server drops them when it loads the dump "
             f"({examples[source]}{' …' if count > 1 else ''})",
         )
         for source, count in _counts(units, "hollow_keys")
@@ -224,9 +224,7 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
             )
             caveats.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))
         if unit.replayed_to is not None:
-            text = (
-                f"{printable(unit.source)}: keys are those at {printable(unit.replayed_to)}, where the log is damaged"
-            )
+            text = f"{printable(unit.source)}: keys as of {printable(unit.replayed_to)}; the log is damaged there"
             caveats.append(Caveat.error(Code.LOG_DAMAGED, text))
     return caveats
 

@@ -312,7 +312,7 @@ def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> No
     ("options", "reason"),
     [
         ({}, "nothing to read"),
-        ({"pcap": ["x"], "snapshot": ""}, "needs a name"),
+        ({"pcap": ["x"], "snapshot": ""}, "must not be empty"),
         ({"pcap": ["x"], "profile": "redis-1"}, "no profile"),
         ({"pcap": ["x"], "node_timeout_ms": 1}, "must be from"),
         ({"pcap": ["x"], "log_zone": "Nowhere"}, "unknown time zone"),

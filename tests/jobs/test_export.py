@@ -244,5 +244,5 @@ def test_nothing_that_is_no_export_is_written_over(tmp_path, capsys):
     codes = [slotscope("export", "--rdb", dump, "--to", "json", "--out", out) for out in (tmp_path / "out", dump)]
 
     assert codes == [BAD_INPUT, BAD_INPUT]
-    assert "the folder has files of something else" in capsys.readouterr().err
+    assert "the folder has other files" in capsys.readouterr().err
     assert dump.read_bytes() == ZOO.read_bytes()

@@ -59,7 +59,7 @@ def test_one_manifest_has_the_options_of_snapshots_and_of_plans(tmp_path):
     [
         ("[a.plan]\nrdb = 'x'", {}, "a.plan: rdb: no such option"),
         ("[a.plan]\nroot = 'x'", {}, "a.plan: root: cannot be set per cluster"),
-        ("[a]\nplan = 'x'", {}, "options of its plan stand below"),
+        ("[a]\nplan = 'x'", {}, "move the options of its plan below"),
         ("[a]", {"drain": ("n",)}, "--drain: set it per cluster"),
     ],
 )

@@ -184,7 +184,7 @@ def test_a_follower_beside_another_one_says_to_run_it_again(spark, tmp_path) -> 
         commits.mkdir(exist_ok=True)
         (commits / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    with pytest.raises(TryAgainError, match="another follow is at work in it, or was killed a moment ago"):
+    with pytest.raises(TryAgainError, match="another follow is running in it, or was killed a moment ago"):
         Follower(spark, request, write_beside).run(threading.Event())
 
 
@@ -225,7 +225,7 @@ def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(sp
     follow(spark, tmp_path / "whole", tmp_path / "landing")
     assert 0 < counts[1] < counts[0] == len(read_rows(str(tmp_path / "whole"), history.BUS_MESSAGES))
     assert texts[0].endswith("of the landing; nothing is lost")
-    assert texts[1].endswith("is lost: its files are gone")
+    assert texts[1].endswith("is lost: its files were deleted")
 
 
 @pytest.mark.slow

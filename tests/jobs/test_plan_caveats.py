@@ -81,4 +81,4 @@ def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_whe
 
     slotscope("rebalance-plan", "--root", tmp_path, "--placement", tmp_path / "placement.toml")
 
-    assert "the capacity of memory_bytes is not kept: its load is unknown" in " ".join(capsys.readouterr().out.split())
+    assert "the capacity of memory_bytes is ignored: its load is unknown" in " ".join(capsys.readouterr().out.split())

@@ -93,7 +93,7 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
 @pytest.mark.parametrize(
     ("request_of", "text"),
     [
-        ({}, "say which snapshots"),
+        ({}, "no snapshot named"),
         ({"snapshot": ("nobody",)}, "no snapshot 'nobody'"),
         ({"older_than": "a while"}, "write a number of days, hours or minutes"),
     ],

@@ -105,7 +105,7 @@ def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsy
 
     with locked(str(tmp_path)):
         assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
-    assert "another plan execution is at work" in capsys.readouterr().err
+    assert "another plan execution is running" in capsys.readouterr().err
 
     assert slotscope(tmp_path, valkey, "--apply", "--path", "migration-import") == BAD_INPUT
     assert "which does not know CLUSTER MIGRATION IMPORT" in capsys.readouterr().err

@@ -469,11 +469,11 @@ class Follower:
         first_ns = min(file.place.file.from_ns for file in files)
         rows = read_rows(self._request.root, REPLAYS, columns=("first_ns",), snapshot_id=cluster)
         known_ns = min((row["first_ns"] for row in rows if row["first_ns"]), default=first_ns)
-        reason = f"read anew after an upgrade or a failure: {plural(len(files), 'file')} of the landing"
+        reason = f"read again after an upgrade or a failure: {plural(len(files), 'file')} of the landing"
         if first_ns <= known_ns:
             return Caveat(Severity.NOTE, Code.STATE, f"{reason}; nothing is lost")
         since = write_instant(first_ns)
-        return Caveat(Severity.WARNING, Code.STATE, f"{reason}; history before {since} is lost: its files are gone")
+        return Caveat(Severity.WARNING, Code.STATE, f"{reason}; history before {since} is lost: its files were deleted")
 
 
 def checkpoint_of(clusters: Sequence[str]) -> str:

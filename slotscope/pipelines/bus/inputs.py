@@ -83,9 +83,9 @@ def check_request(request: HistoryOptions) -> Inputs:
     if not (request.pcap or request.polls or request.log or request.prometheus or request.prometheus_url):
         raise InputError("nothing to read: name --log, --polls, --prometheus, --prometheus-url or --pcap")
     if request.snapshot == "":
-        raise InputError("the snapshot needs a name")
+        raise InputError("--snapshot: must not be empty")
     if request.profile is not None and request.profile not in PROFILES:
-        raise InputError(f"no profile {request.profile!r}; there are {', '.join(PROFILES)}")
+        raise InputError(f"--profile {request.profile}: must be one of {', '.join(PROFILES)}")
     if request.node_timeout_ms is not None and not 10 <= request.node_timeout_ms <= 86_400_000:
         raise InputError(f"--node-timeout-ms is {request.node_timeout_ms}; it must be from 10 to 86400000")
     zone_of(request.log_zone)

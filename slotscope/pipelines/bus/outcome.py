@@ -62,10 +62,10 @@ def outcome_of(
     """Return the outcome of a replay from the *facts* of its first task and the *caveats* of others."""
     warnings = [*caveats, *(Caveat.of(*note) for note in facts["notes"])]
     if facts["left_out"]:
-        text = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
+        text = f"{plural(len(facts['left_out']), 'file')} read only in part: see bronze/late_files"
         warnings.append(Caveat(Severity.WARNING, Code.LATE, text))
     if facts["node_timeout_from"] == "default" and inputs.captures:
-        text = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
+        text = "node timeout: unknown from the traffic; the default of 15000 ms is assumed; give --node-timeout-ms"
         warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, text))
     if facts["node_timeout_from"] == "default" and not inputs.captures:
         text = "node timeout: unknown; give --node-timeout-ms. Without it, events up to 30 s apart are taken for one incident"
@@ -74,8 +74,8 @@ def outcome_of(
         several = "; ".join(facts["fitting"])
         taken = ", ".join(facts["profiles"])
         text = (
-            f"the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
-            " (--profile, or --log of a server's start, says which)"
+            f"server version: ambiguous from the traffic ({several}); the rules of {taken} are used;"
+            " give --profile, or --log with the start of a server"
         )
         warnings.append(Caveat(Severity.NOTE, Code.PROFILE, text))
     if inputs.captures and not facts["messages"]:

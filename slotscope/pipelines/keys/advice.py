@@ -93,8 +93,8 @@ def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
         raise InputError(NO_DUMP)
     if any(map(is_live, paths)):
         raise InputError(
-            f"snapshot {snapshot_id!r} was made from live servers without keeping their dumps: name the servers with --rdb,"
-            " and advise makes snapshot and advice from one dump"
+            f"snapshot {snapshot_id!r} was made from live servers without keeping their dumps: name the servers with --rdb"
+            " to make snapshot and advice from one dump"
         )
     return sorted(paths), heads[0]["topology"] is not None
 
@@ -108,12 +108,10 @@ def _model_of(units: Sequence[UnitFacts], memory: MemorySettings | None) -> Memo
     if not sources or memory is None:
         raise InputError(NO_DUMP)
     if NO_MODEL in sources:
-        raise InputError(
-            f"{printable(sources[NO_MODEL])}: no model knows the memory of the server that wrote it; --server names one"
-        )
+        raise InputError(f"{printable(sources[NO_MODEL])}: unknown server version; give --server")
     if len(sources) > 1:
         named = ", ".join(f"{printable(path)}: {name}" for name, path in sources.items())
-        raise InputError(f"the dumps are of different servers ({named}); --server names one to measure all by")
+        raise InputError(f"the dumps are of different servers ({named}); give --server to measure all by one version")
     return model_named(next(iter(sources)), memory)
 
 

@@ -213,13 +213,13 @@ def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]
     if is_uri(shown):
         raise InputError(f"{shown}: exports are written to local folders and files")
     if any(os.path.abspath(file.path) == out or file.path.startswith(out + os.sep) for file in files):
-        raise InputError(f"{shown}: an input dump lies there; choose another place")
+        raise InputError(f"{shown}: an input dump has this path; choose another one")
     if is_one and os.path.isdir(out):
         raise InputError(f"{shown}: a folder is there, not a file; choose another name")
     if not is_one and os.path.exists(out) and not os.path.exists(os.path.join(out, MANIFEST)):
         if os.path.isdir(out) and not os.listdir(out):
             return
-        raise InputError(f"{shown}: the folder has files of something else; choose another folder")
+        raise InputError(f"{shown}: the folder has other files; choose another folder")
 
 
 def _manifest(

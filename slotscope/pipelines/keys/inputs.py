@@ -43,7 +43,7 @@ def check_request(request: KeyOptions) -> None:
     check_lives(request.rdb, _dump_options(request))
     load_topology(request.topology)
     if request.snapshot == "":
-        raise InputError("the snapshot needs a name")
+        raise InputError("--snapshot: must not be empty")
 
 
 def tally_options(request: KeyOptions, topology: Topology | None, *, advice: bool = False) -> TallyOptions:

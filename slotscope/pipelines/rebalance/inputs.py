@@ -411,7 +411,7 @@ def unchecked_capacity(
         Caveat(
             Severity.WARNING,
             Code.CAPACITY_NOT_KEPT,
-            f"the capacity of {name} is not kept: {'it is not balanced' if name in loads else 'its load is unknown'}",
+            f"the capacity of {name} is ignored: {'it is not balanced' if name in loads else 'its load is unknown'}",
         )
         for name in capped
         if name not in resources
@@ -430,7 +430,7 @@ def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[Plan
     ]
     restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
     if restarted:
-        message = f"windows of {len(restarted)} slots that moved, or lost their counters, between polls are left out"
+        message = f"{plural(len(restarted), 'slot')} moved, or lost counters, between polls; their windows are left out"
         caveats.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, message))
     return caveats
 

@@ -129,7 +129,7 @@ def memory_caveats(weights: SlotWeights) -> list[Caveat]:
     if estimates and counted:
         message = (
             f"memory comes from SLOT-STATS for {plural(counted, 'master')} and from MEMORY USAGE for {plural(len(estimates), 'master')}: "
-            "the two count differently, which makes masters look more uneven or less"
+            "the two count differently, so the skew is approximate"
         )
         mixed = [Caveat.warning(Code.MEMORY_MIXED, message, "memory_bytes")]
     if not estimates or all(estimate.measured >= estimate.keys for estimate in estimates):

@@ -118,11 +118,11 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
         caveats.append(Caveat.warning(Code.LIMITS_NOT_REACHED, message))
     if plan.given_up:
         names = _listed([resource_words(name) for name in plan.given_up])
-        message = f"Soft goal given up: {names} may stay above the limit. To keep it would break other limits or split slots into many ranges."
+        message = f"Soft goal given up: {names} may stay above the limit. Keeping it would break other limits or split slots into many ranges."
         caveats.append(Caveat.warning(Code.GOAL_GIVEN_UP, message))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")
-        message = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
+        message = f"{slots} must stay for now: no master has room for both copies during the move. Plan again after this plan."
         caveats.append(Caveat.warning(Code.NO_ROOM, message))
     return [*caveats, *_capacity_warnings(stored)]
 

@@ -129,7 +129,7 @@ class Run:
         other = min(filter(None, self._clusters), default=self.cluster)
         if self.cluster is not None and other != self.cluster:
             raise InputError(
-                f"--snapshot {self.name}: that is one of cluster {other}, not of {self.cluster}: choose another name"
+                f"--snapshot {self.name}: belongs to cluster {other}, not {self.cluster}; choose another name"
             )
 
     def for_tasks(self, table: Table, tail: str = "TRUE") -> Run:

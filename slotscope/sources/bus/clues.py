@@ -223,7 +223,7 @@ class BadRows:
             self.add(*place(int(at.offset)), reason, int(at.totlen - at.captured), fatal=False)
             return
         known = at.type < len(MessageType)
-        problem = "of a message type that is not known" if not known else "not understood"
+        problem = "of an unknown message type" if not known else "not understood"
         reason = f"message {number}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {problem}"
         self.add(*place(int(at.offset)), reason, int(at.unknown_bytes), fatal=bool(known))
 

@@ -160,7 +160,9 @@ class RangeReader:
         while filled < count:
             read = self._stream.readinto(room[filled:])
             if not read:
-                raise DecodeError("the file has changed while it was read", offset=start + filled, source=self._path)
+                raise DecodeError(
+                    "the file changed during reading; read it again", offset=start + filled, source=self._path
+                )
             filled += read
         self._at = start + count
         return bytes(data)
@@ -326,7 +328,7 @@ def _prefix_crc(path: str, count: int) -> int:
         while count:
             read = stream.readinto(room[: min(count, len(room))])
             if not read:
-                raise DecodeError("the file became shorter while it was read", offset=count, source=path)
+                raise DecodeError("the file became shorter during reading; read it again", offset=count, source=path)
             crc = crc64(window[:read], crc)
             count -= read
     finally:

@@ -70,7 +70,7 @@ def root(request, tmp_path):
 def test_two_processes_do_not_execute_at_once(root):
     """The second is refused in one line; once the first has ended it may begin at once."""
     with holding(root) as process:
-        with pytest.raises(InputError, match="another plan execution is at work") as refused, executing(root, "plan"):
+        with pytest.raises(InputError, match="another plan execution is running") as refused, executing(root, "plan"):
             pass
         process.communicate()
 
@@ -129,7 +129,7 @@ def test_a_quiet_execution_keeps_its_lease(store, monkeypatch):
     monkeypatch.setattr(plan_journal, "RENEWAL_S", 0.1)
     with executing(store, "plan") as journal:
         wait_for(lambda: journal.rows >= 3, "two rows that extend the lease")
-        with pytest.raises(InputError, match="another plan execution is at work"), executing(store, "plan"):
+        with pytest.raises(InputError, match="another plan execution is running"), executing(store, "plan"):
             pass
 
     assert {step.step for step in journal.read()} == {StepKind.HELD}

@@ -42,7 +42,7 @@ def test_paths_of_a_manifest_begin_where_it_lies(tmp_path):
     ("text", "expected"),
     [
         ("", "no cluster in it"),
-        ("rdb = 'a'", "rdb: options stand below the name of their cluster"),
+        ("rdb = 'a'", "rdb: move the options of a cluster below its name"),
         ("[a]\n[a]", "Cannot declare"),
         ("[a]\nx = " + "[" * 5000, "maximum recursion depth|nested"),
         ("\0", "Invalid|Found"),
