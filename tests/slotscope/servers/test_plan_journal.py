@@ -114,9 +114,9 @@ def test_an_execution_that_lost_its_lease_writes_nothing_and_stops(store, monkey
     with executing(store, "plan") as first:
         time.sleep(0.1)
         with executing(store, "plan") as second:
-            with pytest.raises(InputError, match="another plan execution holds this root now"):
+            with pytest.raises(InputError, match="another plan execution took over the lease of this root"):
                 first.write([Step(StepKind.INTENT, 1, "a", "b", "1")])
-            with pytest.raises(InputError, match="another plan execution holds this root now"):
+            with pytest.raises(InputError, match="another plan execution took over the lease of this root"):
                 first.confirm()
             second.write([Step(StepKind.INTENT, 1, "a", "b", "2")])
 

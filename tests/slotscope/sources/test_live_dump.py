@@ -157,7 +157,7 @@ def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
         wait_for(lambda: replica.call("EXISTS", "large"), "the replica to have it")
         reader = RdbUnitReader(RdbUnit(live(replica), 0))
         reader.hold()
-        with pytest.raises(DecodeError, match="exceeds .* MB; save the dump to a file first"):
+        with pytest.raises(DecodeError, match="MB; save the dump to a file first"):
             list(reader)
 
 
