@@ -1,10 +1,13 @@
 """Place heavy slots by a program with whole heavy slots and divisible bundles of similar light slots.
 
-An integer program for few masters; else a linear program, solved again as divided slots become whole.
+An integer program for few masters; else a linear program, solved again as divided slots become whole. Then groups of
+masters exchange whole slots by the same program while that costs less.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +23,7 @@ HEAVY_PART = 0.12
 HEAVY_MAX = 25
 """Maximum heavy slots of an integer program; with more it finds nothing in time."""
 HEAVY_MASTERS_MAX = 9
-"""Maximum masters of an integer program; beyond, a linear program is as good and faster."""
+"""Maximum masters of an integer program, and of a relaxation of all moves; beyond, a linear program is as good and faster."""
 MEDIUM_PART = 0.01
 """Minimum share of a limit of a medium slot, which is whole, too: rounding the rest hardly breaks limits."""
 ROOM_PART = 0.002
@@ -33,8 +36,19 @@ ENTRIES_MAX = 2_400
 """Maximum bundles of all masters times takers: fewer bundles allow more placements in time."""
 NODES_MAX = 60
 GAP = 0.005
-TOGETHER = (0.3, 0.5, 0.8, 1.0)
+TOGETHER = (1.0, 0.95, 0.5, 0.7)
 """Slots of at least this share of the heaviest divided slot become whole together; the cheapest result is kept."""
+TOGETHER_AGAIN = (1.0, 0.5)
+"""The same for groups of masters, in turn."""
+GROUP = 4
+"""Masters that exchange whole slots at a time."""
+PRICE_ROUNDS = 3
+"""Solutions whose prices order light slots before the next."""
+DIVE_STEPS_MAX = 36_000
+"""Simplex steps after which no further group exchanges slots."""
+FINE_BUNDLES = 64
+FINE_ENTRIES_MAX = 40_000
+"""Bundles of light slots once whole slots are placed."""
 LINEAR_BUNDLES = 8
 LINEAR_ENTRIES_MAX = 8_000
 """Maximum whole slots times takers, and bundles times takers, in linear programs."""
@@ -42,6 +56,8 @@ STEPS_MAX = 200_000
 """Maximum simplex steps of one solution."""
 OVER_MIN = 1e-6
 """Share of all load above limits that exceeds rounding errors of floats."""
+SLACK_TIMES = 4.0
+"""Price of load above a limit, relative to that of a relaxation."""
 CAPACITY_COST = 100.0
 """Price of load above a capacity, relative to load above a limit."""
 
@@ -91,12 +107,12 @@ def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
     if not len(whole):
         return False
     solution = _solve_whole(arrays, Relaxation(arrays), whole)
-    return solution.least > OVER_MIN * len(arrays.owner) * slack_cost(arrays)
+    return solution.least > OVER_MIN * len(arrays.owner) * SLACK_TIMES * slack_cost(arrays)
 
 
 def _solve_whole(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Solution:
     """Return the solution of the integer program that places *whole* slots and bundles of the others."""
-    bundles = _bundles(arrays, relaxation, whole, BUNDLES, ENTRIES_MAX)
+    bundles = _bundles(arrays, relaxation.prices, whole, BUNDLES, ENTRIES_MAX)
     program = _program(arrays, [np.array([s]) for s in whole] + bundles)
     return program.solve_whole(np.arange(len(whole) * len(arrays.takers)), NODES_MAX, GAP)
 
@@ -117,41 +133,92 @@ def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Place
 
 
 def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
-    """Place heavy and medium slots by a linear program; divided slots become whole, the heaviest first."""
+    """Place heavy and medium slots by a linear program, then again those of a few masters at a time."""
     takers = arrays.takers
     whole = _above(arrays, MEDIUM_PART)[: LINEAR_ENTRIES_MAX // len(takers)]
-    bundles = _bundles(arrays, relaxation, whole, LINEAR_BUNDLES, LINEAR_ENTRIES_MAX)
-    program = _program(arrays, [np.array([s]) for s in whole] + bundles)
-    weights = arrays.parts_of_limits()[whole]
-    solutions = [_settle(program, weights, len(takers), part) for part in TOGETHER]
+    prices = relaxation.prices
+    for _ in range(PRICE_ROUNDS):
+        bundles = _bundles(arrays, prices, whole, LINEAR_BUNDLES, LINEAR_ENTRIES_MAX)
+        dive = _Dive(arrays, whole, bundles)
+        prices = dive.prices()
+    everywhere = np.full(len(whole), -1)
+    solutions = [dive.settle(everywhere, part) for part in TOGETHER if 2 * dive.program.steps <= DIVE_STEPS_MAX]
     known = [solution for solution in solutions if solution.known]
     if not known:
         return None
-    parts = min(known, key=lambda solution: solution.cost).values[: (len(whole) + len(bundles)) * len(takers)]
+    best = min(known, key=lambda solution: solution.cost)
+    for masters, together in zip(_groups(len(takers)), cycle(TOGETHER_AGAIN)):
+        if dive.program.steps > DIVE_STEPS_MAX:
+            break
+        at = dive.places(best)
+        other = dive.settle(np.where(np.isin(at, masters), -1, at), together)
+        best = other if other.known and other.cost < best.cost else best
+    at = dive.places(best)
+    bundles = _bundles(arrays, prices, whole, FINE_BUNDLES, FINE_ENTRIES_MAX)
+    light = _Dive(arrays, whole, bundles)
+    parts = light.settle(at, TOGETHER[-1]).values[: (len(whole) + len(bundles)) * len(takers)]
     parts = parts.reshape(-1, len(takers))
     home = arrays.owner.copy()
-    home[whole] = takers[parts[: len(whole)].argmax(1)]
+    home[whole] = takers[at]
     rounded = home.copy()
     for bundle, row in zip(map(np.sort, bundles), parts[len(whole) :], strict=True):
         rounded[bundle] = _spread(arrays, bundle, row)
     return Placed(home, rounded)
 
 
-def _settle(program: LinearProgram, weights: Floats, masters: int, together: float) -> Solution:
-    """Solve *program* with whole slots of *weights*, its first groups: each on the master with most of it."""
-    columns, settled = np.arange(len(weights) * masters), np.zeros(len(weights), bool)
-    program.bound(columns, np.zeros(len(columns)), np.ones(len(columns)))
-    while True:
-        solution = program.solve(STEPS_MAX)
-        parts = solution.values[: len(columns)].reshape(-1, masters)
-        divided = ~settled & (parts.max(1) < 1 - 1e-6)
-        if not (solution.known and divided.any()):
-            return solution
-        first = np.flatnonzero(divided & (weights >= together * weights[divided].max()))
-        settled[first] = True
-        at = np.zeros((len(first), masters))
-        at[np.arange(len(first)), parts[first].argmax(1)] = 1.0
-        program.bound(columns.reshape(-1, masters)[first].ravel(), at.ravel(), at.ravel())
+def _groups(masters: int) -> Iterator[list[int]]:
+    """Yield groups of `GROUP` masters, each master in as many."""
+    for stride in range(1, masters):
+        for first in range(masters):
+            yield [(first + k * stride) % masters for k in range(GROUP)]
+
+
+class _Dive:
+    """A linear program of *whole* slots and *bundles*; divided slots become whole, the heaviest first."""
+
+    def __init__(self, arrays: Arrays, whole: Integers, bundles: list[Integers]) -> None:
+        self.program = _program(arrays, [np.array([s]) for s in whole] + bundles)
+        self._arrays = arrays
+        self._weights = arrays.parts_of_limits()[whole]
+        self._shape = (len(whole), len(arrays.takers))
+        self._columns = np.arange(len(whole) * len(arrays.takers)).reshape(self._shape)
+
+    def prices(self) -> Floats:
+        """Return the prices [master, resource] of limits while all slots are divisible."""
+        limits = self._arrays.limits
+        prices, size = np.zeros_like(limits), limits.shape[1]
+        rows = self.program.solve(STEPS_MAX).prices[: self._shape[1] * size]
+        prices[self._arrays.takers] = np.maximum(0.0, -rows).reshape(-1, size)
+        return prices
+
+    def _parts(self, solution: Solution) -> Floats:
+        return solution.values[: self._columns.size].reshape(self._shape)
+
+    def places(self, solution: Solution) -> Integers:
+        """Return the taker of each whole slot, by index."""
+        at: Integers = self._parts(solution).argmax(1)
+        return at
+
+    def settle(self, at: Integers, together: float) -> Solution:
+        """Place whole slots on their takers *at*, those at -1 on the master with most of them."""
+        self._bound(np.flatnonzero(at < 0), at)
+        self._bound(np.flatnonzero(at >= 0), at)
+        free = at < 0
+        while True:
+            solution = self.program.solve(STEPS_MAX)
+            parts = self._parts(solution)
+            divided = free & (parts.max(1) < 1 - 1e-6)
+            if not (solution.known and divided.any()):
+                return solution
+            first = np.flatnonzero(divided & (self._weights >= together * self._weights[divided].max()))
+            free[first] = False
+            self._bound(first, parts.argmax(1))
+
+    def _bound(self, slots: Integers, at: Integers) -> None:
+        """Keep *slots* on their takers *at*, or nowhere at -1."""
+        lower = (at[slots, None] == np.arange(self._shape[1])).astype(float)
+        upper = np.where(at[slots, None] < 0, 1.0, lower)
+        self.program.bound(self._columns[slots].ravel(), lower.ravel(), upper.ravel())
 
 
 def _spread(arrays: Arrays, bundle: Integers, row: Floats) -> Integers:
@@ -183,7 +250,7 @@ def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
     starts, places, values, costs = _entries(arrays, owners, loads, cost, rows)
     program.add_columns(costs, np.ones(len(costs)), starts, places, values)
     _keep_one(program, arrays, len(groups))
-    _add_slack(program, arrays, rows, slack_cost(arrays))
+    _add_slack(program, arrays, rows, SLACK_TIMES * slack_cost(arrays))
     return program
 
 
@@ -207,13 +274,13 @@ def _keep_one(program: LinearProgram, arrays: Arrays, groups: int) -> None:
     program.add_rows(np.ones(len(stay)), np.full(len(stay), INFINITE), starts, columns, np.ones(len(columns)))
 
 
-def _bundles(arrays: Arrays, relaxation: Relaxation, whole: Integers, most: int, entries: int) -> list[Integers]:
+def _bundles(arrays: Arrays, prices: Floats, whole: Integers, most: int, entries: int) -> list[Integers]:
     """Return the light slots of each master in at most *most* groups of similar value at the relaxation's prices."""
     light = ~arrays.fixed
     light[whole] = False
     masters = len(arrays.limits)
     count = max(2, min(most, entries // (masters * len(arrays.takers))))
-    worth = (arrays.loads * relaxation.prices[:masters][arrays.owner]).sum(1) - arrays.cost
+    worth = (arrays.loads * prices[:masters][arrays.owner]).sum(1) - arrays.cost
     mix = arrays.loads[:, -1] / np.maximum(arrays.loads[:, 0], 1e-9)
     groups: list[Integers] = []
     for n in range(masters):

@@ -3,7 +3,7 @@
 1. Prices of a linear program per master over a limit prove a bound on the moved cost.
 2. Walks from the present owners search few ranges within a budget above the bound, unless many masters have half as many
    heavy slots. On ordinary loads the search ends here.
-3. Otherwise a program of all moves improves the prices, a second one places heavy slots, and walks continue from there.
+3. Otherwise programs place heavy slots, for few masters after one of all moves, and walks continue from there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.prices import Prices, least_moved, whole_prices
 from cluster_core.rebalance.range_bound import least_ranges
 from cluster_core.rebalance.search.arrays import Arrays, Integers
-from cluster_core.rebalance.search.heavy import Placed, heavy_slots, place_heavy
+from cluster_core.rebalance.search.heavy import HEAVY_MASTERS_MAX, Placed, heavy_slots, place_heavy
 from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.walks import (
     BYTES_FIRST,
@@ -39,8 +39,6 @@ from cluster_core.rebalance.search.walks import (
     cut_runs,
 )
 
-PROGRAM_MASTERS_MAX = 20
-"""Maximum takers for the program of all moves; with more it takes too long."""
 PLACED_MASTERS_MAX = 40
 """Maximum masters to place heavy slots first."""
 FAR_PART = 0.01
@@ -83,7 +81,7 @@ class Search:
         self._fewest = least_ranges(scaled, self.targets)
         self._cost = scaled.loads[scaled.cost]
         self.prices, self.bound = self._prove()
-        if self._arrays.zone_names and len(self._arrays.takers) <= PROGRAM_MASTERS_MAX:
+        if self._arrays.zone_names and len(self._arrays.takers) <= HEAVY_MASTERS_MAX:
             self._relax()
 
     def run(self, known: Sequence[int] | None = None, *, is_short: bool = False) -> Result:
@@ -203,7 +201,7 @@ class Search:
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
             return None
-        if takers <= PROGRAM_MASTERS_MAX:
+        if takers <= HEAVY_MASTERS_MAX:
             self._relax()
         return place_heavy(self._arrays, self._relaxation)
 
@@ -211,10 +209,10 @@ class Search:
         """Return the placement within limits that moves least, None for none, and the nearest to the limits."""
         arrays, walks = self._arrays, self._walks
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
-        small = len(arrays.takers) <= PROGRAM_MASTERS_MAX
+        small = len(arrays.takers) <= HEAVY_MASTERS_MAX
         starts: list[tuple[Integers, Sequence[Walk]]] = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
         if placed is not None:
-            starts.insert(0, (placed.rounded, FROM_PLACED))
+            starts = [(placed.rounded, (COOL,)), (placed.rounded, FROM_PLACED), *starts]
         elif self._relaxation.parts:
             starts.append((self._relaxation.rounded(), FROM_ROUNDED))
         if known is not None:

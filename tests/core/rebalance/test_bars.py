@@ -85,15 +85,13 @@ def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are
 
 
 @pytest.mark.slow
-def test_a_plan_that_misses_a_limit_by_a_little_has_few_ranges() -> None:
-    """Heavy slots leave one master 0.4 % above its limit; the search for it cut the rest into thousands of ranges."""
+def test_large_slots_that_barely_fit_are_placed_within_limits() -> None:
+    """Walks from slots placed one after another left one master 0.4 % above its limit."""
     asked = EXTREME["Zipf 1.0, 2 of 12 drained"](22)
     plan = make_plan(asked)
 
-    assert plan.verdict is PlanVerdict.CLOSER
-    assert max(float(reach.after) for reach in plan.reach) <= 1.025
-    assert plan.ranges_after <= 20 * len(asked.masters)
-    assert check_plan(asked, plan) == []
+    assert plan.verdict is PlanVerdict.MOVE
+    assert keeps_limits(asked, plan)
 
 
 @pytest.mark.slow
