@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,8 +49,8 @@ def run(server, tmp_path_factory):
     return run
 
 
-def test_key_slots_run_on_spark_connect(run):
-    """Every key that the servers had is counted."""
+def test_key_slots_and_a_plan_run_on_spark_connect(run):
+    """Every key that the servers had is counted, and the plan moves slots of the master with most."""
     topology = DATA / "valkey-9.1" / "topology" / "nodes.txt"
     (slots,) = run(
         "key-slots", "--rdb", DUMPS / "*.rdb", "--topology", topology, "--snapshot", "monday",
@@ -61,6 +62,9 @@ def test_key_slots_run_on_spark_connect(run):
         with gzip.open(path) as lines:
             keys += sum(1 for _ in lines)
     assert sum(row["keys"] for row in slots) == keys
+    (moves,) = run("rebalance-plan", "--snapshot", "monday", reads=("gold/rebalance_moves",))
+    heaviest, _ = Counter(row["owner_id"] for row in slots for _ in range(row["keys"])).most_common(1)[0]
+    assert {row["source"] for row in moves} == {heaviest}
 
 
 @pytest.mark.slow
