@@ -65,20 +65,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("servers")
         if no_browser and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=no_browser))  # here, so that the summary names the files
-    files = {item.path for item in items if item.get_closest_marker("spark")}
     for item in items:
-        if (name := _group_of(item, files)) and not item.get_closest_marker("xdist_group"):
+        if name := _group_of(item):
             item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(
-        key=lambda item: (item.get_closest_marker("xdist_group") is None, "tutorial" not in _group_of(item, files))
-    )
+    items.sort(key=lambda item: (not _group_of(item), "tutorial" not in _group_of(item)))
 
 
-def _group_of(item: pytest.Item, files: set[Path]) -> str:
-    """Which tests stay together in one process: those of the tutorial, of a file that needs a JVM, of servers, which mostly wait, of the browser."""
+def _group_of(item: pytest.Item) -> str:
+    """Which tests stay together in one process: those of the tutorial, of a file with a JVM, of servers, which mostly wait, of the browser."""
     if TUTORIAL & {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}:
         return f"tutorial{JVM}"
-    if item.path in files:
+    if item.get_closest_marker("spark"):
         return f"{item.path.stem}{JVM}"
     if item.get_closest_marker("processes"):
         return ""

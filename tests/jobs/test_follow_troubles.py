@@ -118,7 +118,6 @@ def test_a_landing_of_100000_files_is_one_batch(spark, tmp_path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.xdist_group("object store")
 def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, replayed, tmp_path, monkeypatch) -> None:
     pytest.importorskip("moto", reason="moto is not installed")
     landing, files = "s3://lake/landing", landing_files(tmp_path, packets_max=PACKETS)

@@ -28,7 +28,7 @@ from tests.benches.program import Program
 from tests.benches.unreliable_store import failing_store, losing_store
 from tests.conftest import DATA
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store spark")]
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")

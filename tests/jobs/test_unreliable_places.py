@@ -56,7 +56,6 @@ def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_ro
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.processes
-@pytest.mark.xdist_group("object store spark")
 def test_a_store_that_fails_one_request_in_ten_gives_a_job_the_same_rows_once(
     spark, recorded_root, monkeypatch, capsys
 ):

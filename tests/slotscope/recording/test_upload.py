@@ -19,7 +19,7 @@ from tests.benches.object_store import ObjectStore, object_store
 from tests.benches.program import without_progress
 from tests.benches.servers import free_port, wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store spark")]
+pytestmark = pytest.mark.processes
 
 S = 10**9
 MINUTES = 150
