@@ -171,7 +171,7 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
 
 
 def _as_typed(path: str) -> str:
-    """A path below the folder that we are in as it is seen from there."""
+    """Return a path below the working folder relative to it."""
     below = os.getcwd() + os.sep
     return path.removeprefix(below)
 

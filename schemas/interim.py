@@ -43,7 +43,7 @@ class UnitFacts:
     rdb: str | None = None
     """Dialect and version."""
     ctime: int | None = None
-    """When it was begun, epoch in s; of a log that is replayed, the latest time that it knows."""
+    """Start of the dump, epoch in s; of a replayed log its latest time."""
     stored_crc: str | None = None
     functions: int | None = _counted()
     trailing_bytes: int | None = _counted()
@@ -88,7 +88,7 @@ class UnitFacts:
     knows_expires: bool = False
     knows_ops: bool = False
     knows_idle: bool = False
-    """Whether the file says of keys how long nobody touched them, and their LFU counters."""
+    """Whether the file has idle times of keys, and their LFU counters."""
     knows_counters: bool = False
     missed_tag_keys: int | None = _counted()
     """Most that a group which is not listed can have."""
@@ -128,7 +128,7 @@ COUNTED = frozenset(f.name for f in fields(UnitFacts) if f.metadata.get("adds_up
 def joined(before: UnitFacts, later: UnitFacts) -> UnitFacts:
     """The facts of a file from those of two of its units.
 
-    Of two ranges of a dump counts add up and examples stand together; all else is as the later says, where it says something.
+    Counts of two ranges of a dump add up and examples are joined; other facts come from the later unit if it has them.
     """
     both: dict[str, Any] = {"keys": before.keys + later.keys, "aux": before.aux | later.aux}
     if later.kind == "aof":

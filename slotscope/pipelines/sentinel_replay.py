@@ -1,4 +1,4 @@
-"""From logs and polls of sentinels to their tables, without Spark: a few thousand lines tell of weeks."""
+"""From logs and polls of sentinels to their tables, without Spark: a few thousand lines cover weeks."""
 
 from __future__ import annotations
 

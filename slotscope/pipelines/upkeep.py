@@ -41,7 +41,7 @@ _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minute
 
 
 def list_snapshots(root: str) -> Answer:
-    """Every snapshot under *root* by the job that made it, the youngest last: *at* is the latest time that its inputs tell of.
+    """Return every snapshot under *root* by its job, the youngest last: *at* is the latest time in its inputs.
 
     ``state`` is finished, partial (some inputs could not be read), or, where no run of the job has finished it, running or failed.
     Raises `InputError` where *root* holds no snapshot.
@@ -178,7 +178,7 @@ def maintain(
 
 
 def _keep_log(place: str, days: int) -> None:
-    """Keep the log of a table, and with it its history, for so many *days*; no commit where it says so already."""
+    """Keep the log of a table, and with it its history, for *days*; no commit if unchanged."""
     name, value = "delta.logRetentionDuration", f"interval {days} days"
     if retry(place, lambda opened: opened.metadata()).configuration.get(name) != value:
         retry(place, lambda opened: opened.alter.set_table_properties({name: value}))

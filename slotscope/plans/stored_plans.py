@@ -28,7 +28,7 @@ def plan_rows(root: str) -> list[dict[str, Any]]:
 
 
 def find_plan(root: str, plan_id: str) -> dict[str, Any]:
-    """Return the row of a plan: by its id, the beginning of it, or ``latest``; InputError for none or several."""
+    """Return the row of a plan by its id, a prefix, or ``latest``; InputError for none or several."""
     rows = plan_rows(root)
     if not rows:
         raise InputError(f"{root}: no plan there; slotscope plan make makes one")
@@ -42,7 +42,7 @@ def find_plan(root: str, plan_id: str) -> dict[str, Any]:
 
 
 def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
-    """Return a plan with all that it was made from; InputError as `find_plan`, PlanError for damaged tables."""
+    """Return a plan with its problem; InputError as `find_plan`, PlanError for damaged tables."""
     row = find_plan(root, plan_id)
     slots = sorted(read_rows(root, REBALANCE_SLOTS, plan_id=row["plan_id"]), key=lambda slot: int(slot["slot"]))
     if [slot["slot"] for slot in slots] != list(range(len(slots))) or not slots:

@@ -187,7 +187,7 @@ TURN_S: Final = 0.2
 START_S: Final = 10.0
 """How long tcpdump may take until it listens."""
 RETRY_S: Final = (1.0, 60.0)
-"""A capture that fails is tried again after so long, doubled each time up to so much."""
+"""First and longest pause before a failed capture is tried again; the pause doubles each time."""
 
 
 class CaptureOptions(NamedTuple):
@@ -199,7 +199,7 @@ class CaptureOptions(NamedTuple):
 
 @dataclass(slots=True)
 class BusRecorder:
-    """Records until *stop*; *ports* says which bus ports are those of this host's nodes.  *since_ns* is when the recorder before was last alive."""
+    """Records until *stop*; *ports* returns the bus ports of this host's nodes.  *since_ns* is the last sign of life of the previous recorder."""
 
     options: CaptureOptions
     series: Series

@@ -26,7 +26,7 @@ FINISH_S: Final = 60.0
 class Uploader:
     """Uploads the finished files of *point* to the folder *target* of a store, in its own thread, until `close`.
 
-    A file is deleted from the spool when the store has all of it.  An unreachable store is reported once, and its return once.
+    A file is deleted from the spool after its upload.  An unreachable store is reported once, and its return once.
     """
 
     def __init__(self, point: Point, target: str) -> None:

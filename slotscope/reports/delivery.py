@@ -62,7 +62,7 @@ def document_of(report: object) -> Document:
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:
-    """Write the page of *report*, print its summary, or all of it as JSON, on *stream* if there is one; return where the page is.
+    """Write the page of *report*, print its summary, or all of it as JSON, on *stream* if given; return the path of the page.
 
     Without *html* the page goes beside the tables, and into the list of their pages.
     """

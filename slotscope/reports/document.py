@@ -111,9 +111,9 @@ def estimated(value: int | None, error: int, format_number: Callable[[int], str]
 
 
 class Column(NamedTuple):
-    """One column: *of* is the attribute of a record that it shows, or makes its value; without it rows are lists.
+    """One column: *of* is the attribute of a record, or a function of it; without it rows are lists.
 
-    *order* is ascending or descending where rows come sorted by it, *id* what a script of the page calls its cells.
+    *order* is ascending or descending where rows are sorted by it, *id* the name of its cells for scripts of the page.
     """
 
     heading: str
@@ -195,7 +195,7 @@ class Commands(NamedTuple):
 
 
 class Preformatted(NamedTuple):
-    """Plain text as it is, such as a block to copy."""
+    """Verbatim text, such as a block to copy."""
 
     text: str
     label: str
@@ -215,7 +215,7 @@ Block = Table | Sentence | Facts | Commands | Preformatted | Template
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a heading; *about* stands beside it on a terminal, *is_folded* hides it on the page until it is asked for."""
+    """Blocks under a heading; *about* stands beside it on a terminal, *is_folded* hides it on the page until it is opened."""
 
     id: str
     title: str

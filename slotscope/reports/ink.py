@@ -130,7 +130,7 @@ class Ink:
         self.line(line)
 
     def labelled(self, rows: Sequence[tuple[Text, Text]]) -> None:
-        """Write lines with a label before each; long ones go on under their own beginning."""
+        """Write lines with a label before each; long ones are indented below their beginning."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")

@@ -74,12 +74,12 @@ def write_json(records: Any, stream: TextIO) -> None:
 
 
 def json_text(records: Any) -> str:
-    """*records* as one line that is safe to show: no character of it acts on a terminal."""
+    """Return *records* as one line without control characters."""
     return json.dumps(json_value(records), allow_nan=False)
 
 
 def json_value(value: Any) -> Any:
-    """*value* as JSON has it.  Fields in bytes are texts as reports show them, with the bytes themselves in a field ``NAME_base64``."""
+    """Convert *value* for JSON.  Fields in bytes become texts as in reports, with the bytes in a field ``NAME_base64``."""
     if is_dataclass(value) and not isinstance(value, type):
         return json_value({field.name: getattr(value, field.name) for field in fields(value)})
     if hasattr(value, "_asdict"):

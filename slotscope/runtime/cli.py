@@ -65,9 +65,9 @@ __all__ = [
 Asked = TypeVar("Asked")
 NAME = "slotscope"
 _NEW_OBJECTS = 100_000
-"""After so many Python looks for those that nothing holds."""
+"""Allocations between garbage collections."""
 _LEAKS_COUNTED = ("_duckdb",)
-"""Modules that complain at exit of their objects that nobody has collected."""
+"""Modules that warn at exit about uncollected objects."""
 FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 """Names that options had once: they are still taken, and no help shows them."""
 
@@ -105,7 +105,7 @@ class Command(NamedTuple):
 
 
 class HelpFormatter:
-    """Draws help without the former names of options; the drawing library is imported when somebody asks for help.
+    """Draws help without the former names of options; the drawing library is imported only for help.
 
     *shown* are the options that ``--help`` describes, by name without dashes; required ones and arguments are always described.  The
     others are only named, unless ``--help-all`` is given.
@@ -142,7 +142,7 @@ class HelpFormatter:
         return min((self._shown.get(name, len(self._shown)) for name in entry.positive_names), default=len(self._shown))
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else as `DefaultFormatter` has it."""
+        """Delegate everything else to `DefaultFormatter`."""
         return getattr(self._drawing, name)
 
     @cached_property

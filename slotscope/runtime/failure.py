@@ -135,7 +135,7 @@ def _usage(error: CycloptsError) -> str:
 
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:
-    """The error for *word*, with the command that it may have been meant for."""
+    """Return the error for the unknown command *word*, with the most similar one."""
     near = get_close_matches(word.lower().replace("_", "-"), list(commands), n=1)
     return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''}{SEE_HELP}"
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PATIENCE_SECONDS = 3.0
-"""Silence that nobody minds."""
+"""Time without output before the first line."""
 LOG_SECONDS = 30.0
 """Time between two plain lines."""
 

@@ -171,7 +171,7 @@ def reason(error: Exception) -> str:
 
 
 def check_room(place: str, size_bytes: int) -> None:
-    """Raise OSError where a commit of so many bytes would fill the disk of *place*: delta-rs reports that in pages of panics."""
+    """Raise OSError where a commit would fill the disk of *place*: delta-rs reports that in pages of panics."""
     while "://" not in place and not os.path.exists(place):
         place = os.path.dirname(place)
     if "://" not in place and shutil.disk_usage(place).free < size_bytes + COMMIT_BYTES:

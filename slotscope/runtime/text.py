@@ -1,4 +1,4 @@
-"""How bytes, numbers and times from outside become words that are safe to show anywhere.
+"""Conversion of bytes, numbers and times from outside to printable text.
 
 Key names are hostile text: they may hold terminal escapes, direction overrides, NULs or no text at all.
 Everything that a report prints goes through this module first; HTML escaping comes on top of it (`page`),
@@ -172,7 +172,7 @@ def percent(part: int | None, whole: int | None) -> str:
 
 
 def unread(share: float | None) -> str:
-    """Return how much of something could not be read; nothing where all of it was."""
+    """Describe the unread part; empty if everything was read."""
     return "unknown" if share is None else "" if share == 0 else percent(round(share * 1_000_000), 1_000_000)
 
 

@@ -48,7 +48,7 @@ PILOT_S_MAX: Final = 5.0
 SEARCH_SHARE: Final = 0.4
 """Part of the time that is left for large collections, where not all keys are measured."""
 OVERTIME: Final = 1.3
-"""All keys are measured where that is expected to take up to so many times the time; a scan that is half done may take longer."""
+"""Multiple of the time limit up to which all keys are measured; a half-finished scan may take longer."""
 KEPT_MAX: Final = 400_000
 """Keys of all masters that are kept one by one, some 200 bytes each; of more, the sums by slot, the largest and a random part."""
 LARGEST_KEPT: Final = 1000
@@ -68,7 +68,7 @@ class Progress:
     """Seconds that all keys would take, where that is too long."""
 
     def expected_s(self, took_s: float) -> float:
-        """Seconds that all of it takes at the pace so far."""
+        """Expected seconds in total at the present pace."""
         return took_s * self.keys / max(self.done, 1)
 
     @property
@@ -88,7 +88,7 @@ class Job:
 
 
 def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
-    """A job for each master and the node that it is measured at; all together keep up to `KEPT_MAX` keys."""
+    """Return a job for each master and the node that measures it; together they keep up to `KEPT_MAX` keys."""
     keys = [sum(master.databases.values()) for master, _ in pairs]
     shared = Progress(sum(count for (_, measured), count in zip(pairs, keys, strict=True) if measured.is_here))
     return [
@@ -138,7 +138,7 @@ def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[
 
 
 class _Nodes(NamedTuple):
-    """The node that is asked for keys and their memory; the master for their *use*: the subcommand of OBJECT that its policy answers."""
+    """Nodes of a measurement: one for keys and their memory, the master for their *use* (the subcommand of OBJECT for its policy)."""
 
     measured: Visit
     master: Visit
@@ -146,14 +146,14 @@ class _Nodes(NamedTuple):
 
     @property
     def keys_at_once(self) -> int:
-        """Keys for one batch of commands: a SCAN returns some more than it is asked for."""
+        """Keys for one batch of commands: a SCAN may return more than requested."""
         commands = 2 if self.use and self.measured is self.master else 1
         return max(self.measured.together * 9 // 10 // commands, 1)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums of measured keys by slot, and the keys themselves as far as there is *room*.
+    """Sums of measured keys by slot, and up to *room* of the keys.
 
     Beyond it keys are kept with equal chances (reservoir sampling).  The largest are kept for certain; those of *distinct* keys count by
     themselves, others are in the random part, too.
@@ -301,7 +301,7 @@ def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: floa
 def _measure(
     nodes: _Nodes, named: Sequence[bytes], more: Sequence[Sequence[Word]] = ()
 ) -> tuple[list[Draw], list[Any]]:
-    """Memory and use of keys, and the replies to *more*; a key that is gone meanwhile, or on its way to another node, is left out."""
+    """Memory and use of keys, and the replies to *more*; deleted and moving keys are left out."""
     questions = [("MEMORY", "USAGE", key) for key in named]
     uses = [("OBJECT", nodes.use, key) for key in named] if nodes.use else []
     here = nodes.measured is nodes.master

@@ -299,7 +299,7 @@ class LatencyProbe:
             self._stop.wait(1.0)
 
     def _note(self, samples: deque[tuple[float, float]], begun_s: float) -> None:
-        """Count a slow PING also for the PINGs that it delayed: clients would have waited, too."""
+        """Count a slow PING also for the PINGs that it delayed: clients would have waited."""
         now_s = time.monotonic()
         waits = [now_s - begun_s]
         while waits[-1] > self._interval_s and len(waits) < MISSED_MAX:

@@ -33,7 +33,7 @@ class LinkError(OSError):
 
 
 def _reason(error: BaseException) -> str:
-    """The text of an error without a number; redis-py keeps the error of the system as the context of its own."""
+    """Return the text of an error without a number; redis-py has the system's error as context."""
     if isinstance(error, exceptions.RedisError) and isinstance(error.__context__, OSError):
         error = error.__context__
     if isinstance(error, ConnectionRefusedError):
@@ -67,7 +67,7 @@ class Access:
     timeout_s: float = TIMEOUT_S
 
     def connect(self, address: Address) -> NodeLink:
-        """Open a connection that sends nothing of its own but AUTH; raises LinkError, also where the server refuses the password."""
+        """Open a connection and send only AUTH; raises LinkError, also for a refused password."""
         settings: dict[str, Any] = {
             "host": address.host, "port": address.port, "username": self.user, "password": self.password,
             "socket_timeout": self.timeout_s, "protocol": 2, "driver_info": None,
@@ -98,7 +98,7 @@ class Access:
         return NodeLink(connection, self.timeout_s)
 
     def ask(self, address: Address, *arguments: Word) -> Any:
-        """Return the reply of one server to one command, on a connection of its own; raises LinkError, also for an error that it answers."""
+        """Return the reply of one server to one command, on its own connection; raises LinkError, also for an error reply."""
         link = self.connect(address)
         try:
             (reply,) = link.ask([arguments])

@@ -44,7 +44,7 @@ LEASE: Final = "slotscope-execution"
 LEASE_S: Final = 60.0
 """How long a lease lasts after a commit.  A run after a crash waits that long; an execution that cannot commit for so long stops."""
 RENEWAL_S: Final = 20.0
-"""A lease is extended by a row of its own after so long without a commit."""
+"""Time without a commit after which a row extends the lease."""
 ATTEMPTS_MAX: Final = 5
 """Of a commit that the store refuses; others of the same table, for other plans, do not get in its way."""
 PAUSE_S: Final = 0.5
@@ -71,7 +71,7 @@ class PlanJournal:
         return [Step(**{**row, "step": StepKind(row["step"])}) for row in known]
 
     def write(self, steps: Sequence[Step]) -> None:
-        """Add *steps*; they are there for every reader when this returns.  InputError where the lease went to another execution."""
+        """Commit *steps*; InputError where the lease went to another execution."""
         with self._turn:
             self._add(steps)
 
@@ -154,7 +154,7 @@ class Lease:
             raise InputError(f"{self._place}: another plan execution took over the lease of this root; this one stops")
 
     def _held_ms(self) -> int:
-        """The end of the lease as the store has it now; the last that is known where the store does not answer."""
+        """Return the end of the lease in the store, or the last known one if the store does not answer."""
         try:
             self._table = open_at(self._place)
         except (DeltaError, OSError):

@@ -41,7 +41,7 @@ class SlotCount(NamedTuple):
 def count_slots(master: Visit, until_s: float) -> dict[int, SlotCount]:
     """Ask SLOT-STATS, or where it is not known or refused COUNTKEYSINSLOT of slot after slot until the monotonic clock shows *until_s*.
 
-    Returns nothing of a master that is loading or gone.
+    Returns nothing for a loading or unreachable master.
     """
     slots = master.me.slots if master.me is not None else None
     if not slots or master.checkup.is_loading:
@@ -228,7 +228,7 @@ def _measured_counts(parts: Sequence[Part]) -> dict[int, SlotCount]:
 
 
 def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
-    """Who is asked for keys: a replica that has the data, which no client waits for, or else the master; None while that is loading."""
+    """Return the node to ask for keys: a replica with the data, else the master; None while that is loading."""
     for visit in visits:
         me, checkup = visit.me, visit.checkup
         if (

@@ -38,7 +38,7 @@ class FileStream(ByteStream, Protocol):
     """One of a file, and not of a live server."""
 
     def stored_bytes(self) -> int:
-        """How much of the file, as it is stored, was read so far."""
+        """Return the number of stored bytes that were read so far."""
 
 
 def read_past(stream: ByteStream, count: int) -> int:
@@ -163,7 +163,7 @@ def as_arrow(raw: Any) -> pa.NativeFile:
 
 
 HELD_BYTES = 64 << 20
-"""Keys are handed on as soon as so much is held."""
+"""Held bytes at which keys are handed on."""
 HELD_BYTES_MAX = 1 << 30
 """A larger record is not held: it must be in a file."""
 _ADDRESSES = 1 << 44
@@ -192,7 +192,7 @@ class HeldBytes:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that something should be released."""
+        """Whether held bytes should be released."""
         return self._end - self._begin >= HELD_BYTES
 
     def readinto(self, buffer: memoryview) -> int:

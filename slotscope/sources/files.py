@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LOOKERS = 16
-"""Files of a folder that are looked at at a time: most of it is waiting for a store."""
+"""Files of a folder that are examined at a time, as stores answer slowly."""
 
 
 TASK_BYTES = 256 << 20
 TASKS_PER_CORE_MAX = 4
 FILE_BYTES = 1 << 16
-"""Opening a file costs as much as reading so many bytes of it."""
+"""Bytes that can be read in the time of opening a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Kind:
 
 
 def is_uri(path: str) -> bool:
-    """Say whether *path* names a file system (``scheme://``)."""
+    """Return whether *path* is a URI (``scheme://``)."""
     return "://" in path
 
 
 def is_named(name: str, path: str) -> bool:
-    """Say whether a user's *name*, a path or the last part of one, mean *path*."""
+    """Return whether a user's *name*, a path or the last part of one, means *path*."""
     name = stores.plain(name)
     return path == name or path.rpartition("/")[2] == name or path.endswith("/" + name.lstrip("./"))
 
@@ -239,7 +239,7 @@ def open_raw(path: str) -> IO[bytes]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small file as a whole: never half of it under its name; folders are made.  Raises PlaceError if refused."""
+    """Write a small file atomically; folders are made.  Raises PlaceError if refused."""
     data, path = text.encode("utf-8", "surrogateescape"), stores.folder_of(path)
     try:
         if stores.is_store(path):

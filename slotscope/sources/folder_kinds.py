@@ -1,7 +1,7 @@
-"""Choose the files of a folder by their names, or, where a name says nothing, by how they begin.
+"""Choice of a folder's files by their names, or else by their beginning.
 
 A folder of dumps often holds the topology, checksums and a README beside them; a recording holds its gaps beside polls.  A file that was named
-itself, or by a glob, is taken as it is.
+itself, or by a glob, is always taken.
 """
 
 from __future__ import annotations

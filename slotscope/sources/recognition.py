@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cluster_core.formats.server_log import LogRow
 
 HEAD_BYTES: Final = 1 << 20
-"""Read of each file; a line of a poll of a thousand nodes takes a fifth of it."""
+"""Bytes that are read of each file; a line of a poll of a thousand nodes takes a fifth of them."""
 SEARCHED_BYTES: Final = 8 << 20
 """Bytes of a capture that are searched for bus traffic."""
 TOPOLOGY_BYTES_MAX: Final = 64 << 20
@@ -33,11 +33,11 @@ LINES_LOOKED_AT: Final = 200
 KEY_LINES_MIN: Final = 2
 """A shorter text, as of a process id, is no list of keys."""
 KEY_LINES_SHARE: Final = 0.8
-"""A text with so many lines of one word is read as a list of keys."""
+"""Least share of one-word lines in a list of keys."""
 LOG_LINES_SHARE: Final = 0.1
 """A text with more lines of servers than this is a log of servers: other programs write into the same export."""
 JSON_LINES_SHARE: Final = 0.2
-"""A text with so many lines of one kind is read as that kind: polls of several commands often share a file."""
+"""Least share of lines of a kind in a file of it: polls of several commands often share a file."""
 KEY_COLUMNS: Final = frozenset(("key", "key_base64"))
 SHOWN_BYTES: Final = 12
 

@@ -28,7 +28,7 @@ COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""
 
 Rows: TypeAlias = DataFrame | pa.Table
-"""Rows of a replay: a query, or, where they are few, the answer."""
+"""Rows of a replay: a query, or the answer of a small one."""
 
 
 def of_kind(rows: Rows, kind: int) -> Any:

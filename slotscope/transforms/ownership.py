@@ -69,7 +69,7 @@ def find_owners(views: pa.Table) -> pa.Table:
 
 
 def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
-    """Rows of silver/slot_owners: ranges of slots with one owner for a while; slots that nobody owns have none."""
+    """Rows of silver/slot_owners: ranges of slots with one owner for a while; unowned slots have none."""
     changes = _changes(beliefs)
     if not changes:
         return []

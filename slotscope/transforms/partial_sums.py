@@ -31,7 +31,7 @@ from slotscope.sources.keys.tally import Unit, tally_units
 _NARROW = pa.schema([field for field in PARTIAL if field.name != "facts"])
 """The columns of rows that are no `UNIT`."""
 ROWS_HERE_MAX = 1 << 20
-"""Partial rows that the driver takes as they are, some 600 bytes each."""
+"""Largest number of partial rows on the driver, some 600 bytes each."""
 LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 Batches = Iterator[pa.RecordBatch]
 Step = Callable[[pa.Table], pa.Table]

@@ -81,7 +81,7 @@ class SnapshotTables:
     groups: int
 
     def slot_load(self, owners: Sequence[str | None]) -> pa.Table:
-        """Every slot on every node that owns it or holds keys of it."""
+        """Return the load of every slot on its owner and on nodes with its keys."""
         held = self.partial.of(interim.SLOT, interim.LOG_SLOT, step=bind(held_slots, nodes=self.nodes), by="slot")
         return slot_load(held, owners, self.known)
 
@@ -157,7 +157,7 @@ def _by_slot(rows: pa.Table) -> pa.Table:
 
 
 def slot_load(held: pa.Table, owners: Sequence[str | None], known: Iterable[str]) -> pa.Table:
-    """Every slot on every node that owns it or holds keys of it (`held_slots`); a slot without keys has a row of its owner.
+    """Return the load of every slot on its owner and on nodes with its keys (`held_slots`); a slot without keys has a row of its owner.
 
     *owners* says who owns each slot, None for nobody.  A load in *known* (of serialized_bytes, memory_bytes, expires, ops) is 0 for a slot without
     keys, another one null.
@@ -180,7 +180,7 @@ def slot_load(held: pa.Table, owners: Sequence[str | None], known: Iterable[str]
 def node_load(slots: pa.Table, addresses: Mapping[str, str], unread: Mapping[str, float | None]) -> pa.Table:
     """Sums of `slot_load` per master; *addresses* are those of all masters by node id, and none without topology.
 
-    *unread* is the share of a node's inputs that could not be read, None where that is not known; nodes that lack nothing are not in it.
+    *unread* is the share of a node's inputs that could not be read, None if unknown; fully read nodes are not in it.
     """
     owns = pc.or_(
         pc.fill_null(pc.equal(slots["owner_id"], slots["node_id"]), False),

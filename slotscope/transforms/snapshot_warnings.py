@@ -124,7 +124,7 @@ def _counts(units: Sequence[UnitFacts], fact: str) -> list[tuple[str, int]]:
 
 
 def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Caveat]:
-    """Slots that nobody owns, and keys in them."""
+    """Return caveats about unowned slots and keys in them."""
     if topology is None:
         return []
     uncovered = topology.uncovered()

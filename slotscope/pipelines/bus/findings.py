@@ -63,7 +63,7 @@ ROWS: tuple[tuple[Table, type], ...] = (
 
 
 class Notes(NamedTuple):
-    """All that the core is told of a snapshot; the nodes of *offsets* go by id or by address, those of *lines* may lack an id."""
+    """Evidence of a snapshot for the core; nodes of *offsets* are ids or addresses, those of *lines* may lack an id."""
 
     rows: list[ReplayRow]
     lines: list[LoggedLine]
@@ -136,7 +136,7 @@ LINE_COLUMNS = ("observer", "address", "kind", "subject", "text", "ts_ns", "epoc
 
 
 def polled_samples(polls: Iterable[Mapping[str, Any]]) -> dict[tuple[str, Source], list[MetricSample]]:
-    """CLUSTER INFO and INFO of each observer, in order of time, as far as they were asked for."""
+    """Polled CLUSTER INFO and INFO of each observer, in order of time."""
     by_node: dict[tuple[str, Source], list[MetricSample]] = {}
     for row in polls:
         asked_ns = row["ts_ns"] if row["asked_ns"] is None else min(row["asked_ns"], row["ts_ns"])
@@ -174,7 +174,7 @@ def _replay_rows(row: type, values: list[dict[str, Any]]) -> Iterator[ReplayRow]
 
 
 def _reader(column: Column) -> Callable[[Any], Any]:
-    """How a column comes back: as the enum or the truth value that it was; a message that is not there as -1."""
+    """Return the conversion of a column to its enum or bool; a missing message becomes -1."""
     if column.kind is Kind.MESSAGE:
         return lambda value: -1 if value is None else value
     if column.kind is Kind.UNSIGNED:
@@ -188,7 +188,7 @@ def _signed(value: Any) -> int:
 
 
 def logged_line(row: Mapping[str, Any]) -> LoggedLine:
-    """A row of bronze/log_events as the core has it."""
+    """Convert a row of bronze/log_events to the core's record."""
     ip, _, port = (row["address"] or "").rpartition(":")
     number = int(port) if port.isdigit() else 0
     return LoggedLine(
@@ -267,9 +267,9 @@ class Gold(NamedTuple):
 
 
 RECENT_NS: Final = 600_000_000_000
-"""A batch reads the polls of so much recorded time again."""
+"""Recorded time before a batch of which polls are read again."""
 BEFORE_NS: Final = 120_000_000_000
-"""Polls of so much time before an incident belong to it."""
+"""Time before an incident in which polls belong to it."""
 
 
 def recent_since(incidents: Iterable[Mapping[str, Any]], last_ns: int, lateness_ns: int) -> int:
@@ -320,7 +320,7 @@ def clusters_in(rows: Iterable[ReplayRow]) -> list[list[str]]:
 
 
 def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found_steps: int) -> None:
-    """Compare the figures of *run* with its staged rows; raises InputError where they contradict each other.
+    """Compare the figures of *run* with its staged rows; raises InputError for a contradiction.
 
     *facts* are those of the capture task, *known_messages* of its messages were settled by earlier runs.
     """

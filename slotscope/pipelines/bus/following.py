@@ -4,8 +4,8 @@ Spark lists the landing, remembers known files in its checkpoint, and numbers th
 of the fold open them.  The states of all machines are rows of silver/replay_state, written last with the number of the batch:
 a batch that is repeated, because the follower was killed before Spark took note of it, finds its number there and does nothing.
 
-Of many clusters a Spark task folds the new files of each, and the driver commits each table once for all of them.  A cluster that
-cannot be folded is set aside: its tables stay as they are, and the next follower reads all of its files anew.
+With many clusters a Spark task folds the new files of each, and the driver commits each table once for all of them.  A cluster that
+cannot be folded is set aside: its tables stay unchanged, and the next follower reads all of its files again.
 """
 
 from __future__ import annotations
@@ -435,7 +435,7 @@ class Follower:
             news.flush()
 
     def _set_cluster_aside(self, cluster: str, why: str) -> None:
-        """Leave *cluster* as it is until the next start; in strict mode raise InputError."""
+        """Do not follow *cluster* until the next start; in strict mode raise InputError."""
         if self._request.mode == "strict":
             raise InputError(f"{cluster}: {why}")
         self._set_aside.add(cluster)

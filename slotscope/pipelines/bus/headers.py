@@ -61,7 +61,7 @@ class HeaderStates:
 
 
 NO_STATES = HeaderStates(0, -1)
-"""All messages are read, and nobody goes on from there."""
+"""Read all messages and keep no states."""
 
 
 class Headers(NamedTuple):

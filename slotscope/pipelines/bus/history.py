@@ -1,8 +1,8 @@
 """A replay from its inputs to its tables: the order of calls.
 
-``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
-tasks come here where the files are small, else Spark keeps them; every table is a selection of them, and is written when these are there: those of the
-captures beside the machines.  A fold continues the states in silver/replay_state when
+``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  The driver holds
+the results of both tasks if the files are small, else Spark does.  Every table is a selection of them; tables of captures are written
+while the machines run.  A fold continues the states in silver/replay_state when
 their files are the first of this run's inputs; else everything is read from the start.  Rows that
 are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs`).
 """
@@ -160,7 +160,7 @@ class HistoryReplay:
             return self._fold(None)
 
     def _fold(self, state: State | None) -> Outcome:
-        """Go on from *state*, or from the start where packets came late."""
+        """Continue from *state*, or from the start after late packets."""
         read, facts = self._read(state)
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
             self._forget()
@@ -182,7 +182,7 @@ class HistoryReplay:
             return self._write(read.seen, beliefs, facts, state, basis)
 
     def _keep(self, rows: Rows) -> Any:
-        """*rows*, which Spark keeps until `_forget` where they are a query."""
+        """Persist *rows* in Spark until `_forget` if they are a query."""
         if isinstance(rows, DataFrame):
             self._kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
         return rows
@@ -306,7 +306,7 @@ class HistoryReplay:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
-        """The tables of the captures, which no machine is asked for."""
+        """Write the tables of captures; they need no machine."""
         changes = [*self._seen(read, facts, state), *self._beside_packets(read.seen, facts, state)]
         if facts["left_out"] or state is None:
             late = late_rows(facts)

@@ -1,7 +1,7 @@
 """News of incidents while a follower runs: they open, grow, close, or are withdrawn; each has a page.
 
-A command and a webhook are notified of each new state.  ``gold/incident_states`` keeps the last state of each incident, so a follower that
-is started again notifies nobody twice, unless it was killed between a notification and that row.
+A command and a webhook are notified of each new state.  ``gold/incident_states`` keeps the last state of each incident, so a restarted
+follower repeats no notification, unless it was killed between a notification and that row.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
 
 
 class _News(NamedTuple):
-    """The incidents of a cluster that changed, as they are now, and the lines about them."""
+    """Return the changed incidents of a cluster and their lines."""
 
     states: list[dict[str, Any]]
     lines: list[str]
@@ -234,7 +234,7 @@ def _state_of(row: dict[str, Any]) -> str:
 
 
 def _withdrawn(state: dict[str, Any]) -> dict[str, Any]:
-    """The row of an incident that later files disproved, as far as its state tells."""
+    """Return the row of an incident that later files disproved, from its state."""
     kind, _, started_ns = state["incident_id"].rsplit("-", 2)
     known = {"incident_id": state["incident_id"], "summary": state["summary"], "kind": kind}
     return dict.fromkeys(_COLUMNS) | known | {"started_ns": int(started_ns), "ended_ns": state["told_ns"]}

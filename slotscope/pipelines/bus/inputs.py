@@ -65,7 +65,7 @@ def find_inputs(request: HistoryOptions) -> Inputs:
 
 
 def _find_metrics(request: HistoryOptions) -> list[InputFile]:
-    """Saved answers of Prometheus, and those that it gives now."""
+    """Return saved answers of Prometheus and newly fetched ones."""
     if not (request.prometheus or request.prometheus_url):
         return []
     from slotscope.sources.prometheus import check_range, fetch_metrics

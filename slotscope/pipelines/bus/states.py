@@ -1,4 +1,4 @@
-"""Where the last fold of a replay stopped (silver/replay_state), and whether this run goes on from there."""
+"""States of the last fold of a replay (silver/replay_state), and the decision to continue from them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class States:
         return state if has_same_options and self._continues(state) else None
 
     def _check_stream(self, state: State, has_same_options: bool) -> None:
-        """Raise InputError where a stream cannot go on from *state*."""
+        """Raise InputError where a stream cannot continue from *state*."""
         request = self._request
         if not has_same_options:
             raise InputError(

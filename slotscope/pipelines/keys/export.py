@@ -34,7 +34,7 @@ MANIFEST = "_export.json"
 STDOUT = "-"
 PARTIAL = ".partial"
 RANGE_BYTES_MIN = 8 << 20
-"""A smaller range of a dump is not worth a part of its own."""
+"""Least bytes of a dump in one part."""
 SUFFIXES = {"json": (".json", ".jsonl", ".ndjson"), "resp": (".resp", ".aof")}
 """Suffixes by which ``--out`` is one file; parts have the first."""
 _STDOUT_NUMBER = 1
@@ -99,7 +99,7 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
 
 
 def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
-    """Write one of *units* after the other, by its number, until there are as many keys as are wanted."""
+    """Write *units* one by one, up to the wanted number of keys."""
     parts: list[PartFacts] = []
     for number, unit in enumerate(units):
         left = None if wanted.keys_max is None else wanted.keys_max - sum(facts.keys for facts in parts)
@@ -108,7 +108,7 @@ def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Callable[[int, Wan
 
 
 class _Folder:
-    """The parts of an export while they are written: in a folder beside the place where it is to be."""
+    """Parts of an export while they are written, in a folder beside the output."""
 
     def __init__(
         self,

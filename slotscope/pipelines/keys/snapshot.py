@@ -302,7 +302,7 @@ def _with_partial(rows: DataFrame | pa.Table, partial: bool) -> DataFrame | pa.T
 AT_ONCE: Final = 4
 """Clusters that are read at a time: much of a small job is waiting for its commits."""
 OF_ALL: Final = frozenset(field.name for field in fields(SnapshotOptions)) - {"mode", "snapshot"} | {"manifest"}
-"""Options that one cluster cannot have of its own."""
+"""Options that cannot be set per cluster."""
 OF_ONE: Final = ("aof", "keys", "rdb", "topology", "cluster", "html")
 """Options that are set per cluster."""
 

@@ -30,7 +30,7 @@ SHARED: Final = frozenset(field.name for field in fields(Common)) - {"mode"} | {
     "if_needed",
     "manifest",
 }
-"""Options that no cluster has of its own."""
+"""Options that cannot be set per cluster."""
 OWN: Final = ("cluster", "drain", "html", "monitor", "slot_stats", "topology", "weight")
 """Options that are set per cluster."""
 

@@ -419,7 +419,7 @@ def unchecked_capacity(
 
 
 def left_out(activity: Activity | None, topology: Topology, nodes: Sequence[PlannedNode]) -> list[Caveat]:
-    """Masters that are gone and hold nothing, and windows of slots that moved meanwhile."""
+    """Return caveats about failed masters without slots, and windows of slots that moved between polls."""
     known = {node.id for node in nodes}
     caveats = [
         Caveat(

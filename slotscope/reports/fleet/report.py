@@ -20,7 +20,7 @@ from slotscope.runtime.storage.runs import KEY_JOBS, REPLAY_JOBS, State
 UNEVEN: Final = 1.25
 """A fullest master above this much of the mean is trouble."""
 OLD_MS: Final = 2 * 24 * 3_600_000
-"""Dumps that are older tell of another day."""
+"""Largest age of current dumps."""
 UNNAMED: Final = "(no cluster named)"
 DAYS: Final = 7
 """Days of the sparkline of incidents."""

@@ -203,7 +203,7 @@ def render_history(report: HistoryReport) -> str:
 
 
 def to_document(report: HistoryReport) -> Document:
-    """Return *report* as a document with a page and a terminal text of its own."""
+    """Return *report* as a document with its own page and terminal text."""
     drawn = HandDrawn(partial(render_history, report), partial(print_incidents, report))
     about, title, of_ms = (report.snapshot_id,), f"History of {report.snapshot_id}", report.last_ns // 1_000_000
     return Document("history", title, report.verdict[0], (), about, about, of_ms, hand_drawn=drawn)

@@ -99,7 +99,7 @@ class RoleSpan:
 
 @dataclass(frozen=True, slots=True)
 class HealthSpan:
-    """A time in which so many other nodes held it to be failing."""
+    """A time with a number of other nodes that marked it PFAIL or FAIL."""
 
     from_ns: int
     to_ns: int

@@ -24,7 +24,7 @@ FINDINGS_SHOWN = 8
 CLOCK_CELLS = 9
 MINUTE_MS = 60_000
 VAGUE = 5
-"""A longest time above so many times the shortest says little: the list shows the shortest."""
+"""Ratio of the longest to the shortest time above which the list shows only the shortest."""
 NODES_NAMED = 2
 """Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
@@ -137,7 +137,7 @@ def _short_addresses(report: HistoryReport) -> dict[str, str]:
 
 
 def _nodes(incident: IncidentLine, names: dict[str, str]) -> str:
-    """The node that it is about, and the one that took over; else how many took part."""
+    """Return the subject and the promoted node, else the nodes that took part or their number."""
     subject, winner = (names.get(node, node[:8]) if node else "" for node in (incident.subject, incident.winner))
     if subject or winner:
         return f"{subject or 'unknown'} → {winner}" if winner else subject

@@ -21,7 +21,7 @@ ROWS_MAX: Final = 2_000
 class PlannedCluster:
     """The plan of one cluster: the load of the heaviest master over its fair share, in the *resource* that is furthest above its *limit*.
 
-    *moved* counts the resource *cost*; *sentence* and *page* are there where a person has something to do.
+    *moved* counts the resource *cost*; *sentence* and *page* are set where an operator must act.
     """
 
     cluster: str

@@ -156,7 +156,7 @@ def _evenness(masters: Sequence[Row]) -> str:
 
 
 def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:
-    """Memory of slots, as far as keys enough of them were measured for a figure."""
+    """Return the memory of slots with enough measured keys."""
     measured = estimate_slots(parts)
     return {
         s: estimate.memory_bytes

@@ -49,7 +49,7 @@ _NULLS: Final = {
 
 
 def as_table(table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> pa.Table:
-    """*rows* by column name in the columns of *table*, where missing values are null; an Arrow table is returned as it is."""
+    """*rows* by column name in the columns of *table*, where missing values are null; an Arrow table is returned unchanged."""
     return rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=table.stored)
 
 
@@ -162,7 +162,7 @@ def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.
 def _write(
     target: Any, table: Table, rows: pa.Table | pa.RecordBatchReader, numbers: Mapping[str, int], **how: Any
 ) -> None:
-    """Commit *rows* to an open table, or to one that it creates: of two writers that do one fails with `CommitFailedError`."""
+    """Commit *rows* to an open or new table; of two writers that create it one fails with `CommitFailedError`."""
     is_new, now_ms = isinstance(target, str), time.time_ns() // 1_000_000
     if isinstance(rows, pa.Table):
         stores.check_room(target if is_new else target.table_uri.removeprefix("file://"), rows.nbytes)

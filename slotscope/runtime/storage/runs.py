@@ -84,9 +84,9 @@ class Run:
     new_nodes: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/clusters that it adds."""
     _number: int = 0
-    """Greater than those of the runs of its snapshot that it found; else nanoseconds since the epoch."""
+    """Sequence number, greater than those of earlier runs of its snapshot; by default nanoseconds since the epoch."""
     _clusters: set[str | None] = field(default_factory=set)
-    """Clusters of the complete runs of its snapshot that it found."""
+    """Clusters of earlier complete runs of its snapshot."""
     _tails: dict[Table, str] = field(default_factory=dict)
     """Tables with staged rows, and the condition of the rows that these replace."""
     _held: dict[Table, list[pa.Table]] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Run:
         return rows.select(table.columns).cast(table.stored)
 
     def wrote(self, table: Table, rows: int) -> None:
-        """Count so many staged *rows* of *table*."""
+        """Count *rows* staged rows of *table*."""
         with _COUNTING:
             self.rows[table] = self.rows.get(table, 0) + rows
 
@@ -238,7 +238,7 @@ class Run:
         return earlier
 
     def abandon(self, error: BaseException) -> None:
-        """Record that this run failed, and remove its staged rows, as far as the root can be written."""
+        """Record that this run failed, and remove its staged rows, if the root is writable."""
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         failed = self._row(State.FAILED) | {"reason": reason[: stores.REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
@@ -435,7 +435,7 @@ def completing(run: Run) -> Iterator[Run]:
 
 
 def drop_stage(root: str, run_id: str) -> None:
-    """Remove the staged rows of a run, as far as the root can be written."""
+    """Remove the staged rows of a run, if the root is writable."""
     place = f"{delta_files.base(root)}/_staging/{run_id}"
     with suppress(OSError, ValueError):
         system, path = stores.file_system(place)

@@ -105,7 +105,7 @@ class MessageRows:
         self._is_storing = False
 
     def add(self, columns: _Columns, count: int) -> None:
-        """Take so many messages."""
+        """Add *count* messages."""
         self._waiting.append(columns)
         self._count += count
         if self._table is None:
@@ -150,9 +150,9 @@ def _stored(waiting: list[_Columns], run: Run) -> Iterator[pa.RecordBatch]:
 
 T = TypeVar("T")
 AHEAD: Final = 2
-"""So many items are made before they are asked for."""
+"""Number of items that are made in advance."""
 WAITING_MAX: Final = 4
-"""So much work may wait for its turn, with all that it holds in memory."""
+"""Largest number of waiting work items; each holds memory."""
 _END: Final = object()
 
 

@@ -191,7 +191,7 @@ class BadRows:
         return self.count, self._listed, self._spoken, self._other, self._gaps, self._cut
 
     def restore(self, kept: tuple[Any, ...]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self.count, self._listed, self._spoken, self._other, self._gaps, self._cut = kept
 
     def add(self, source: str, offset: int, reason: str, skipped_bytes: int | None, *, fatal: bool = True) -> None:

@@ -159,9 +159,9 @@ def segments_of(path: str) -> Segments:
 SEGMENTS_MIN: Final = 10 * COMMON_MIN
 """Files with fewer are measured by together."""
 SAME_NS: Final = 1_000_000
-"""Clocks that are nearer together are the same to a reader; offsets are told in whole ones."""
+"""Offset below which clocks count as equal; offsets are reported in multiples of it."""
 SEARCHED_MAX: Final = 500
-"""So many files are looked through for the time of one that says another."""
+"""Number of files that are searched for the same time."""
 
 
 class _Sample(NamedTuple):

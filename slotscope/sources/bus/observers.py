@@ -101,7 +101,7 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
 
 
 def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, gathered: Gathered) -> Iterator[Piece]:
-    """Replay one process; yield each piece when *gathered* has all that it gave."""
+    """Replay one process; yield each piece after *gathered* has its rows."""
     process: Process | None = None
     for piece in pieces:
         if piece.phase == STATE_PHASE:
@@ -134,7 +134,7 @@ class Process:
         self._is_settled = True
 
     def take(self, phase: int, blob: bytes) -> None:
-        """Go on with a piece of evidence; those of phase 0, which are settled, come first."""
+        """Apply a piece of evidence; settled ones (phase 0) come first."""
         if phase and self._is_settled:
             self._settle()
         for number, evidence in self._reader.read(blob):
@@ -149,7 +149,7 @@ class Process:
         self._gathered.add(self._replay.finish(), None)
 
     def _settle(self) -> None:
-        """All that is settled was there: a later replay goes on from here."""
+        """End the settled evidence: a later replay continues from here."""
         if self._gathered.keeps_states:
             self._gathered.add_state(self._part, save(self._replay))
         self._is_settled = False
@@ -206,9 +206,9 @@ def unpack_beliefs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 MACHINES_MAX: Final = 200
-"""So many machines are in memory at once; a machine is as large as its cluster has nodes."""
+"""Number of machines in memory at once; the size of a machine grows with the nodes of its cluster."""
 BATCHES_AHEAD: Final = 256
-"""So many batches, of about a megabyte each, are taken over before the machines come to them: who reads need not wait."""
+"""Number of batches, of about a megabyte each, that may wait for the machines, so the reader need not wait."""
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
 
 

@@ -1,6 +1,6 @@
-"""Captures of many points, in one order of time, as far as it is certain: the one way from files to packets.
+"""Captures of many points in one certain order of time: from files to packets.
 
-Files that a user names are all there, and final.  Each point of a landing finishes its files at its own times.  The watermark is the time up to which every known point has delivered its files,
+Files that a user names are complete and final.  Each point of a landing finishes its files at its own times.  The watermark is the time up to which every known point has delivered its files,
 or the newest recorded time minus the *lateness* if that is later (`Turns.reach`).  Packets up to the watermark are final.  Later ones are kept,
 in memory and compressed in the state, and their rows are replaced by the next run.  A packet that arrives below the watermark is late: it is counted
 and left out.  The order is a function of the files (`cluster_core.kernels.bus.packet_order`), so the number of runs changes no row.
@@ -36,7 +36,7 @@ from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
 LATENESS_NS: Final = 45_000_000_000
-"""How much later than the newest recorded moment a file may come that tells of an earlier one: more than a file takes to be finished and carried."""
+"""Time after the newest recorded moment in which files of earlier times may arrive: longer than their rotation and transfer."""
 BUFFERED_BYTES: Final = 64 << 20
 WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
 """Least and most bytes that are read of one file at a time."""
@@ -156,16 +156,16 @@ class _Stream:
 
     @property
     def last_ns(self) -> int:
-        """The turn of the last packet that is there, 0 for none."""
+        """Turn of the last buffered packet, 0 for none."""
         return int(self._buffered[-1].turns_ns[-1]) if self._buffered else 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the file was read to its end and all packets were taken."""
         return self.is_over and not self._buffered
 
     def is_ready(self, window_bytes: int) -> bool:
-        """Whether most of a window is there, or all of the file."""
+        """Whether most of a window, or the rest of the file, is buffered."""
         if self.is_over:
             return True
         return 4 * self._bytes() >= 3 * window_bytes and bool(self._buffered[0].turns_ns[0] < self.known_until_ns)
@@ -403,7 +403,7 @@ class Reading:
             os.unlink(self.path)
 
     def share(self) -> float:
-        """The part that was read, from 0 to 1; 0 where nobody knows."""
+        """Part that was read, from 0 to 1; 0 if unknown."""
         try:
             return min(int(Path(self.path).read_bytes()) / self._size_bytes, 1.0)
         except (OSError, ValueError):

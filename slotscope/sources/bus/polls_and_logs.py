@@ -30,7 +30,7 @@ LOG_RESOLUTION_NS: Final = 1_000_000
 HEALTH_KINDS: Final = ("pfail", "fail-decided", "fail-learned", "fail-cleared")
 """Log events of health that a replay follows."""
 STARTED: Final = "started"
-"""The log event of a process that starts: it tells the server's version."""
+"""Log event of a process start, with the server's version."""
 SAMPLED: Final = ("cluster_ok", "server_run_id", "uptime_s", "messages_sent", "keys", "master_offset")
 """Fields of CLUSTER INFO and INFO in bronze/node_polls."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -198,7 +198,7 @@ def _add_line(evidence: FileEvidence, path: str, line: LogLine) -> None:
 
 
 def times(name: str, ts_ns: int) -> dict[str, Any]:
-    """A time as tables have it: *name* as a timestamp (microseconds), *name*_ns as it is."""
+    """A time as tables have it: *name* as a timestamp (microseconds), *name*_ns in ns."""
     return {name: instant(ts_ns), f"{name}_ns": ts_ns}
 
 

@@ -22,7 +22,7 @@ from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, amoun
 
 _UNKNOWN_TYPE = len(KEY_TYPES)
 _PLACE_BITS = 44
-"""A key's place among all inputs of a task: the input's number above, its offset, from 1, in so many bits (16 TB)."""
+"""A key's place among all inputs of a task: the input's number above, its offset, from 1, in this number of bits (16 TB)."""
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from slotscope.runtime.text import shown
 TEXT_LENGTH_MAX = 1000
 """Characters of a text column; a longer name loses its middle, as it does in reports."""
 _PLAIN = rf"^[!-\[\]-~]([ -\[\]-~]{{0,{TEXT_LENGTH_MAX - 2}}}[!-\[\]-~])?$"
-"""Names that are shown as they are: printable ASCII without backslash and without a space at either end."""
+"""Names that need no escape: printable ASCII without backslash and without a space at either end."""
 
 
 def key_text(name: bytes) -> str:
-    """Return *name* as a text column has it: escaped as in reports, whole up to `TEXT_LENGTH_MAX` characters."""
+    """Return *name* for a text column: escaped as in reports, whole up to `TEXT_LENGTH_MAX` characters."""
     return shown(name, TEXT_LENGTH_MAX)
 
 

@@ -31,7 +31,7 @@ from slotscope.sources.keys.sums import KeySums, KnownLoads
 from slotscope.sources.rdb.files import RangeReader, RdbTask, RdbUnit, RdbUnitReader
 
 SPAN_BYTES = 32 << 20
-"""Records are read in pieces of about this many bytes; a larger record than `RECORD_BYTES_MAX` counts as it is now."""
+"""Records are read in pieces of about this many bytes; a record above `RECORD_BYTES_MAX` counts at its present size."""
 RECORD_BYTES_MAX = 256 << 20
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 STYLES = {"json": JSON, "resp": RESP}
 _HEAD_PIECE_BYTES = 1 << 16
-"""So much is read at a time: of the keys behind the libraries no more than that, beside the rest of the first one."""
+"""Bytes that are read at a time, also of the keys behind function libraries."""
 _PIECE_BYTES = 4 << 20
 
 
@@ -115,7 +115,7 @@ class PartReader:
 
 @contextmanager
 def local_dump(unit: RdbUnit, folder: str | None) -> Iterator[RdbUnit]:
-    """Give *unit* as a local dump; a copy is in *folder*, and gone afterwards."""
+    """Give *unit* as a local dump; a copy in *folder* is removed afterwards."""
     if is_live(unit.path):
         yield unit
     else:
@@ -172,7 +172,7 @@ def libraries_before_keys(data: NDArray[np.uint8], *, source: str) -> list[bytes
 
 @contextmanager
 def local_file(path: str, folder: str | None = None) -> Iterator[str]:
-    """Give the path of a local, uncompressed file with the bytes of *path*: itself, or a copy in *folder* that is gone afterwards."""
+    """Give the path of a local, uncompressed file with the bytes of *path*: itself, or a copy in *folder* that is removed afterwards."""
     if not is_uri(path) and compression_of(path) is None:
         yield path
         return
