@@ -28,11 +28,6 @@ class Announcement(NamedTuple):
     master_address: Address
     rest: str
 
-    @property
-    def words(self) -> list[str]:
-        """Return the rest, split at blanks."""
-        return self.rest.split()
-
 
 NOWHERE: Final = Address("", 0)
 
