@@ -64,18 +64,8 @@ def test_permissive_mode_quarantines_each_warns_everywhere_and_counts_the_rest(s
     (tmp_path / "good.rdb").write_bytes(GOOD)
     root, page = tmp_path / "root", tmp_path / "page.html"
 
-    code = slotscope(
-        "key-slots",
-        "--root",
-        root,
-        "--mode",
-        "permissive",
-        "--rdb",
-        folder / "*.rdb",
-        tmp_path / "good.rdb",
-        "--html",
-        page,
-    )
+    dumps = (folder / "*.rdb", tmp_path / "good.rdb")
+    code = slotscope("key-slots", "--root", root, "--mode", "permissive", "--rdb", *dumps, "--html", page)
 
     shown = capsys.readouterr().out
     bad = {row["source"]: row for row in read_rows(str(root), BAD_RECORDS)}

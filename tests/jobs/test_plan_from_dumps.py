@@ -15,16 +15,7 @@ def test_a_recorded_cluster_is_planned_from_its_dumps(recorded_root, tmp_path, c
     """The plan's bytes are those of the dumps in memory, and the check agrees with it."""
     root = copytree(recorded_root, tmp_path / "root")
 
-    assert (
-        slotscope(
-            "rebalance-plan",
-            "--root",
-            root,
-            "--snapshot",
-            "before",
-        )
-        == OK
-    )
+    assert slotscope("rebalance-plan", "--root", root, "--snapshot", "before") == OK
     assert slotscope("check-plan", "--root", root) == OK
 
     assert "holds: move" in capsys.readouterr().out

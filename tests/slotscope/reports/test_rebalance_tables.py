@@ -69,18 +69,21 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
     assert report.created_at_ms == MADE_MS
 
 
+def plan_with_a_heavy_slot() -> MadePlan:
+    """Slot 5 of twelve has most of the memory, and cannot be divided."""
+    loads = {"memory_bytes": [3_000 if slot == 5 else 100 for slot in range(12)]}
+    problem = Problem(loads, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
+    nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
+    return make_plan(problem, nodes, snapshot_id="s", created_at_ms=1)
+
+
 def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: Path) -> None:
     """A tag with all memory of its slot is 100 % of it, however few bytes of the dump it has, and comes before one with more of these."""
-    loads = [100] * 12
-    loads[5] = 3_000
-    problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
-    nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
-    made = make_plan(problem, nodes, snapshot_id="s", created_at_ms=1)
     parts = [
         {"hash_tag": b"light", "key": None, "keys": 9, "serialized_bytes": 900, "memory_bytes": 1},
         {"hash_tag": b"acme", "key": None, "keys": 60, "serialized_bytes": 250, "memory_bytes": 2_999},
     ]
-    write_plan(str(tmp_path), made, parts={5: parts})
+    write_plan(str(tmp_path), plan_with_a_heavy_slot(), parts={5: parts})
 
     report = load_rebalance_report(str(tmp_path))
     (line,) = report.heavy
@@ -95,11 +98,7 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
 
 def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path: Path) -> None:
     """Every minimum of page and terminal is that of the plan; one for limits that nobody can keep proves nothing."""
-    loads = [100] * 12
-    loads[5] = 3_000
-    problem = Problem({"memory_bytes": loads}, ["a"] * 12, [Master("a"), Master("b")], cost="memory_bytes")
-    nodes = [PlannedNode(name, f"10.0.0.{name}:6379", "", 1) for name in "ab"]
-    write_plan(str(tmp_path), make_plan(problem, nodes, snapshot_id="s", created_at_ms=1), parts={})
+    write_plan(str(tmp_path), plan_with_a_heavy_slot(), parts={})
 
     report = load_rebalance_report(str(tmp_path))
     minimums = re.findall(r"(?:at least|minimum) ([\d.]+ k?B)", f"{terminal_of(report)} {page_of(report)}")
