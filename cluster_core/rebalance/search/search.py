@@ -41,7 +41,7 @@ from cluster_core.rebalance.search.walks import (
 
 PLACED_MASTERS_MAX = 40
 """Maximum masters to place heavy slots first."""
-FAR_PART = 0.01
+FAR_PART = 0.0003
 """Share of all load above limits after walks that makes a second search useless."""
 PLACED_PART = Fraction(3, 5)
 """Remaining share of the budget after a placement of heavy slots that exceeds the whole budget."""
@@ -187,7 +187,7 @@ class Search:
                 break
         if known is not None and min(map(count_ranges, candidates)) > self._fewest:
             again = walks.thorough[1][-2:]
-            best, _ = walks.find(np.array(known, np.int64), limit, again, walks.ranges_first, self._fewest)
+            best, _ = walks.find(np.array(candidates[-1], np.int64), limit, again, walks.ranges_first, self._fewest)
             candidates += [] if best is None else [_tuple(best)]
         candidates = [at for at in candidates if self.moved(at) <= most and self._keeps(at)]
         return min(candidates, key=self._rank, default=None)
