@@ -27,7 +27,7 @@ from cluster_core.rebalance.conflict import (
 )
 from cluster_core.rebalance.goal.limits import above_capacity, excess, excess_by_resource, keeps, must_drain, overload
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
-from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.outcome import Outcome, conclude, ratios
 from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
 from cluster_core.rebalance.search.contradiction import find_contradiction
@@ -179,21 +179,21 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> O
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
-        result = Search(aim).run(known, is_short=is_short)
-        owner = _turned_back(aim, result.owner)
+        search = Search(aim)
+        result = search.run(known, is_short=is_short)
+        owner = _turned_back(aim, search.targets, result.owner)
         result = result if owner == result.owner else Result(owner, result.prices, result.budget)
         outcome = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)
-        targets = find_targets(aim)
-        if not any(badness(aim, targets, owner)):
+        if not any(search.badness(owner)):
             return outcome
         tried.append((badness(scaled, asked, owner), len(tried), outcome))
         known = owner if known is None else known
     return min(tried)[2]
 
 
-def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
+def _turned_back(scaled: Scaled, targets: Targets, owner: tuple[int, ...]) -> tuple[int, ...]:
     """Return *owner* without moves into masters above their capacity."""
-    targets, at = find_targets(scaled), list(owner)
+    at = list(owner)
     over = above_capacity(targets, scaled.totals(at))
     while moved := [s for s, n in enumerate(at) if n in over and scaled.owner[s] != n]:
         for s in moved:
@@ -204,8 +204,8 @@ def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
 
 def _gain(scaled: Scaled, outcome: Outcome) -> bool | None:
     """Return whether *outcome* is worth its moves: False if it gains too little, None if it gains nothing."""
-    limits = find_targets(outcome.raised if outcome.conflicts else scaled)
     asked = outcome.raised if outcome.conflicts else scaled
+    limits = find_targets(asked)
     before, after = (badness(asked, limits, owner) for owner in (scaled.owner, outcome.owner))
     if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and outcome.owner == scaled.owner):
         return None
