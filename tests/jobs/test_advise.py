@@ -124,5 +124,5 @@ def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):
 
 def test_dumps_of_different_servers_need_a_name_for_one(spark, tmp_path):
     paths = (str(DATA / "redis-7.0" / "dump.rdb"), str(DATA / "valkey-9.1" / "before" / "node-7001.rdb"))
-    with pytest.raises(InputError, match="--server names one"):
+    with pytest.raises(InputError, match="give --server"):
         advise.run(spark, Request(root=str(tmp_path), rdb=paths))
