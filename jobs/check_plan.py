@@ -42,7 +42,7 @@ def command(request: Request = Request()) -> int | None:
 
     def lines() -> list[str]:
         if wrong:
-            last = f"plan {stored.plan_id} does not hold: {len(wrong)} of its claims are wrong"
+            last = f"plan {stored.plan_id} does not hold: wrong claims: {len(wrong)}"
             return [*(f"wrong: {printable(line)}" for line in wrong), last]
         return [
             *partial_lines(stored.unread),

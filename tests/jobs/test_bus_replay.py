@@ -313,7 +313,7 @@ def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> No
     [
         ({}, "nothing to read"),
         ({"pcap": ["x"], "snapshot": ""}, "must not be empty"),
-        ({"pcap": ["x"], "profile": "redis-1"}, "no profile"),
+        ({"pcap": ["x"], "profile": "redis-1"}, "--profile redis-1: must be one of"),
         ({"pcap": ["x"], "node_timeout_ms": 1}, "must be from"),
         ({"pcap": ["x"], "log_zone": "Nowhere"}, "unknown time zone"),
     ],

@@ -147,7 +147,7 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
         "only in the table of moves": changed(moves=[*moves, {**moves[0], "slot": 16000}]),
         "add up to": changed(plans=document("moved", lambda value: value - 1)),
         "the prices do not prove": changed(plans=document("prices", lambda prices: [prices[0] + 1, *prices[1:]])),
-        "another bound": changed(plans=[{**heads[0], "lower_bound_bytes": 1}]),
+        "the bounds in its row and its document differ": changed(plans=[{**heads[0], "lower_bound_bytes": 1}]),
         "over its limit": changed(slots=[{**s, "loads": {**s["loads"], "keys": 9e6}} if s["planned_owner"] == node_id(2) and s["slot"] > 16000 else s for s in slots]),
         "not the digest": changed(plans=document("ranges_after", lambda value: value + 1)),
     }  # fmt: skip

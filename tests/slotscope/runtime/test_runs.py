@@ -322,7 +322,7 @@ def test_a_snapshot_that_was_deleted_meanwhile_is_not_written(tmp_path):
 def test_a_snapshot_of_one_cluster_is_not_replaced_by_another(tmp_path):
     write(tmp_path, "a", 1, cluster="east")
 
-    with pytest.raises(InputError, match="one of cluster east, not of west: choose another name"):
+    with pytest.raises(InputError, match="belongs to cluster east, not west; choose another name"):
         write(tmp_path, "a", 2, cluster="west")
 
     assert {row["cluster"] for row in read_rows(str(tmp_path), SLOT_LOAD)} == {"east"}

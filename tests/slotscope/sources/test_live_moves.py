@@ -158,7 +158,7 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
 
 
 def test_masters_that_the_cluster_does_not_know_are_an_input_error(redis_cluster_node):
-    with pytest.raises(InputError, match="a master of the plan"):
+    with pytest.raises(InputError, match="no master of the plan is in this cluster"):
         open_nodes(Access(), ["d" * 40], f"127.0.0.1:{redis_cluster_node.port}")
     with pytest.raises(InputError, match="refused"):
         open_nodes(Access(), ["d" * 40], f"127.0.0.1:{free_port()}")

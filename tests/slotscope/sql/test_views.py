@@ -50,7 +50,7 @@ def test_a_table_that_no_job_wrote_is_empty_and_named(asked_root: str) -> None:
 
 
 def test_a_folder_without_tables_is_refused(tmp_path) -> None:
-    with pytest.raises(InputError, match="no tables there"):
+    with pytest.raises(InputError, match="no tables; is --root right"):
         slotscope.connect(str(tmp_path))
 
 
