@@ -271,7 +271,7 @@ class Unrecorded:
             for kind, spans in sorted(by_kind.items()):
                 subjects = len({gap.subject for *_, gap in spans}) if kind == Kind.POLLS else 1
                 unrecorded_ns = covered_ns = 0
-                for start_ns, end_ns, _ in sorted(spans):
+                for start_ns, end_ns, _ in spans:
                     unrecorded_ns += max(0, end_ns - max(start_ns, covered_ns))
                     covered_ns = max(covered_ns, end_ns)
                 start_ns, end_ns, last = spans[-1]
