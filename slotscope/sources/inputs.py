@@ -62,8 +62,8 @@ class Inputs:
 
     def newest(self) -> Inputs:
         """Return the inputs without older dumps of a data set."""
-        older = rdb_files.find_older(self.rdb)
-        return replace(self, rdb=[file for file in self.rdb if file.path not in older], older=older)
+        rdb, older = rdb_files.newest_dumps(self.rdb)
+        return replace(self, rdb=rdb, older=older)
 
     def only(self, sources: Collection[str]) -> Inputs:
         """The dumps and logs that *sources* name."""

@@ -60,7 +60,7 @@ def find_older(older: Mapping[str, str]) -> list[Caveat]:
     """Dumps that were not read, each with the dump that was read for it."""
     if not older:
         return []
-    names = [f"{printable(path)} ({printable(newest)})" for path, newest in sorted(older.items())[:LISTED_MAX]]
+    names = [f"{printable(path)} ({printable(newest)})" for path, newest in list(older.items())[:LISTED_MAX]]
     text = f"{plural(len(older), 'dump')} skipped, because a dump of the same data is as new or newer: {_list(names, len(older))}"
     return [Caveat.note(Code.OLDER_DUMPS, text)]
 

@@ -22,7 +22,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
-from slotscope.sources.rdb.files import RdbUnit, find_older, plan_units
+from slotscope.sources.rdb.files import RdbUnit, newest_dumps, plan_units
 from slotscope.sources.values.part import STYLES, PartFacts, Wanted, write_part
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
     workers = request.parallelism if request.parallelism is not None else os.cpu_count() or 1
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
-    files = expand(list(request.rdb), DUMPS)
-    older = find_older(files)
-    files = [file for file in files if file.path not in older]
+    files, older = newest_dumps(expand(list(request.rdb), DUMPS))
     is_one = wanted.keys_max is not None or request.out == STDOUT
     units = sorted(
         plan_units(

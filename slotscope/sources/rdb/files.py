@@ -120,10 +120,10 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
     return skimmer.head, dict(skimmer.aux)
 
 
-def find_older(files: Sequence[InputFile]) -> dict[str, str]:
-    """Return the paths of older dumps, each with the newest dump of its data set, which a master and its replicas share.
+def newest_dumps(files: Sequence[InputFile]) -> tuple[list[InputFile], dict[str, str]]:
+    """Return the newest dump of each data set, and the paths of older dumps, each with the newest one of its data set.
 
-    Dumps with one ``repl-id`` are of one data set; their order is that of ``repl-offset``.  Files that are no RDB are left to their reader.
+    Dumps with one ``repl-id`` are of one data set, which a master and its replicas share; their order is that of ``repl-offset``.  Files that are no RDB are left to their reader.
     """
 
     def replication_of(file: InputFile) -> tuple[str, int, str] | None:
@@ -135,11 +135,12 @@ def find_older(files: Sequence[InputFile]) -> dict[str, str]:
 
     rereadable = [file for file in files if file.size and not is_live(file.path)]
     if len(rereadable) < 2:
-        return {}
+        return list(files), {}
     with ThreadPoolExecutor(HEADS_AT_ONCE) as readers:
         dumps = sorted(filter(None, readers.map(replication_of, rereadable)))
     newest = {replid: path for replid, _, path in dumps}
-    return {path: newest[replid] for replid, _, path in dumps if path != newest[replid]}
+    older = dict(sorted((path, newest[replid]) for replid, _, path in dumps if path != newest[replid]))
+    return [file for file in files if file.path not in older], older
 
 
 class RangeReader:
