@@ -89,7 +89,7 @@ def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(clus
     truth = tmp_path / "truth.pcap"
     ports = " or ".join(f"port {node.port + 10_000}" for node in cluster.nodes)
     witness = subprocess.Popen(
-        ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-w", str(truth), f"tcp and ({ports})"],
+        ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-B", "65536", "--time-stamp-precision=nano", "-w", str(truth), f"tcp and ({ports})"],
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

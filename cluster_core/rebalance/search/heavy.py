@@ -43,7 +43,7 @@ TOGETHER_AGAIN = (1.0, 0.5)
 GROUP = 4
 """Masters that exchange whole slots at a time."""
 PRICE_ROUNDS = 3
-"""Solutions whose prices order light slots before the next."""
+"""Linear programs in turn; the prices of each order the light slots of the next."""
 DIVE_STEPS_MAX = 36_000
 """Simplex steps after which no further group exchanges slots."""
 FINE_BUNDLES = 64

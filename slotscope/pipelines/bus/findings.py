@@ -267,7 +267,7 @@ class Gold(NamedTuple):
 
 
 RECENT_NS: Final = 600_000_000_000
-"""Recorded time before a batch of which polls are read again."""
+"""Recorded time before a batch; its polls are read again."""
 BEFORE_NS: Final = 120_000_000_000
 """Time before an incident in which polls belong to it."""
 
