@@ -1,4 +1,4 @@
-"""A follower whose disk is full, or whose store fails, says so, tries again, and loses nothing."""
+"""A follower whose disk is full, or whose store fails, says so, tries again, loses nothing, and does not grow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from cluster_core.formats.landing import RecordedFile
 from jobs.follow import Request
 from schemas.caveats import Code
+from slotscope.pipelines.bus import following
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
@@ -54,18 +55,22 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
         is_full.set()  # there is room for one commit
         real(*arguments, **more)
 
-    def is_said() -> bool:
+    def attempts() -> int:
         said.append(capfd.readouterr().err)
-        return "trying again" in "".join(said)
+        return "".join(said).count("trying again")
 
     monkeypatch.setattr(delta_files, "write_deltalake", write)
+    monkeypatch.setattr(following, "PATIENCE_S", 0.2)
     request = Request(
         root=str(root), landing=str(landing), lateness=LATENESS, node_timeout_ms=1000, every=timedelta(seconds=1)
     )
     follower = threading.Thread(target=Follower(spark, request, told.append).run, args=(stop,))
     follower.start()
     try:
-        wait_for(is_said, "a line about the full disk", WAIT_S)
+        wait_for(lambda: attempts() >= 1, "a line about the full disk", WAIT_S)
+        threads = threading.active_count()
+        wait_for(lambda: attempts() >= 4, "further attempts", WAIT_S)
+        assert threading.active_count() <= threads
         assert not told
         monkeypatch.undo()
         wait_for(lambda: told, "the follower to go on", WAIT_S)

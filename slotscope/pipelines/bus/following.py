@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
@@ -28,7 +29,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -280,6 +280,10 @@ NEWS_S: Final = 1
 """How often is looked whether the stream has ended."""
 
 
+class StoppedError(Exception):
+    """The follower was stopped before a batch that failed could be repeated."""
+
+
 class Followed(NamedTuple):
     """One batch of one cluster."""
 
@@ -311,41 +315,47 @@ class Follower:
         self._error: Exception | None = None
         self._stream_id = ""
         self._is_named = threading.Event()
+        self._stop = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
         """Fold present and new files until *stop* is set; raises errors that a retry cannot cure."""
-        failures = 0
-        while not stop.is_set():
-            started = time.monotonic()
-            error = self._follow(stop)
-            if error is None:
-                return
-            is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
-            failure = describe(error)
-            may_pass = isinstance(error, PlaceError | OSError) or failure.code == TRY_AGAIN or no_room(error)
-            if self._request.once and may_pass:
-                raise TryAgainError(failure.line) from error
-            if self._request.once or is_lasting:
-                raise error
-            if stop.is_set():
-                return
-            failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
-            wait_s = min(PATIENCE_S, 2.0**failures)
-            sys.stderr.write(f"{complaint(failure.line)}; trying again in {wait_s:.0f} s\n")
-            stop.wait(wait_s)
+        self._stop = stop
+        with suppress(StoppedError):
+            self._retry(self._follow)
 
-    def _follow(self, stop: threading.Event) -> Exception | None:
-        """Take batches until *stop*, or the end of a single pass; return the error that ended it."""
-        try:
-            query = self._start()
-            while not stop.is_set() and not _has_ended(query):
-                continue
-            query.stop()
-            return self._error or query.exception()
-        except (PySparkException, Py4JJavaError) as error:  # the checkpoint cannot be read or written
-            return self._error or error
-        finally:
-            self._error = None
+    def _retry(self, attempt: Callable[[], None]) -> None:
+        """Call *attempt* until it succeeds; raises errors that a retry cannot cure, and `StoppedError` after a failure where *stop* is set."""
+        failures = 0
+        while True:
+            started = time.monotonic()
+            try:
+                return attempt()
+            except Exception as error:
+                is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
+                failure = describe(error)
+                may_pass = isinstance(error, PlaceError | OSError) or failure.code == TRY_AGAIN or no_room(error)
+                if self._request.once and may_pass:
+                    raise TryAgainError(failure.line) from error
+                if self._request.once or is_lasting:
+                    raise
+                self._spark.conf.get("spark.master")  # raises where Spark's JVM has ended
+                failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
+                wait_s = min(PATIENCE_S, 2.0**failures)
+                if not self._stop.is_set():
+                    sys.stderr.write(f"{complaint(failure.line)}; trying again in {wait_s:.0f} s\n")
+                if self._stop.wait(wait_s):
+                    raise StoppedError from error
+
+    def _follow(self) -> None:
+        """Take batches until *stop*, or the end of a single pass; raises the error that ended it."""
+        self._error = None
+        query = self._start()
+        while not self._stop.is_set() and not _has_ended(query):
+            continue
+        query.stop()
+        error = self._error or query.exception()
+        if error is not None:
+            raise error
 
     def _start(self) -> StreamingQuery:
         request = self._request
@@ -375,28 +385,26 @@ class Follower:
         return query
 
     def _take(self, files: DataFrame, number: int) -> None:
-        """One batch: the new files of all clusters."""
+        """One batch; it is repeated here, because each start of a query costs a thread and a socket that PySpark keeps."""
         self._is_named.wait()
         try:
-            listed = {_path_of(row["path"]): row["length"] for row in files.collect()}
-            deep = {path for path in listed if self._lies_deeper(path)}
-            if deep and not self._has_warned:
-                self._has_warned = True
-                place = printable(min(deep))
-                sys.stderr.write(f"slotscope: {place}: not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND\n")
-            new_inputs = recorded_inputs((path, listed[path]) for path in listed.keys() - deep)
-            by_cluster = {name: list(mine) for name, mine in groupby(new_inputs, key=lambda file: file.place.cluster)}
-            own = {name: mine for name, mine in by_cluster.items() if self._follows(name)}
-            self._fold_all(own, Batch(self._stream_id, number))
-        except (
-            InputError,
-            TryAgainError,
-            ClusterCoreError,
-            OSError,
-            PySparkException,
-        ) as error:  # Spark tells of it as text only
+            self._retry(bind(self._fold_new, files, number))
+        except Exception as error:  # Spark passes it on as text only
             self._error = error
             raise
+
+    def _fold_new(self, files: DataFrame, number: int) -> None:
+        """Fold the new files of all clusters."""
+        listed = {_path_of(row["path"]): row["length"] for row in files.collect()}
+        deep = {path for path in listed if self._lies_deeper(path)}
+        if deep and not self._has_warned:
+            self._has_warned = True
+            place = printable(min(deep))
+            sys.stderr.write(f"slotscope: {place}: not followed: it lies deeper than LANDING/CLUSTER/POINT/KIND\n")
+        new_inputs = recorded_inputs((path, listed[path]) for path in listed.keys() - deep)
+        by_cluster = {name: list(mine) for name, mine in groupby(new_inputs, key=lambda file: file.place.cluster)}
+        own = {name: mine for name, mine in by_cluster.items() if self._follows(name)}
+        self._fold_all(own, Batch(self._stream_id, number))
 
     def _follows(self, cluster: str) -> bool:
         patterns = self._request.clusters

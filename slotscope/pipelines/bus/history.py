@@ -22,13 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
@@ -152,7 +149,7 @@ class HistoryReplay:
         state = self._states.last(self._run)
         try:
             return self._fold(state)
-        except (PySparkException, Py4JError, DecodeError) as error:
+        except Exception as error:  # of this process, or of a task of Spark
             if state is None or STATE_SOURCE not in str(error):
                 raise
             self._states.warnings.append(UNREADABLE)

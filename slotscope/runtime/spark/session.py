@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, StatusTracker
 from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 from pyspark.java_gateway import launch_gateway
@@ -230,7 +229,7 @@ def check_executors(spark: SparkSession) -> None:
     """Run one task with the imports of all tasks; raises InputError with missing packages and the way to send them."""
     try:
         spark.range(0, 1, 1, 1).mapInArrow(_import_all, "id long").collect()
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:  # PySpark has a class of its own for some errors of the JVM only
         for sign, reason in _REASONS.items():
             if match := re.search(sign, str(error)):
                 raise InputError(f"{reason.format(match[1])}; docs/clusters.md lists the needs of executors") from error
@@ -271,8 +270,9 @@ def _load_jars(conf: SparkConf) -> None:
     try:
         jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
         return
-    except Py4JJavaError:
-        pass  # not on the class path yet
+    except Exception as error:  # PySpark has no class of its own for it
+        if "ClassNotFoundException" not in str(error):
+            raise
     jars = provide_jars()
     for path in jars:
         loader.addURL(jvm.java.io.File(path).toURI().toURL())
