@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
@@ -149,7 +151,7 @@ class HistoryReplay:
         state = self._states.last(self._run)
         try:
             return self._fold(state)
-        except Exception as error:  # of this process, or of a task of Spark
+        except (PySparkException, DecodeError) as error:
             if state is None or STATE_SOURCE not in str(error):
                 raise
             self._states.warnings.append(UNREADABLE)

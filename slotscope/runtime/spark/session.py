@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, StatusTracker
 from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 from pyspark.java_gateway import launch_gateway
@@ -47,7 +48,7 @@ CONNECT_SECONDS = 5
 """Time for a Spark Connect server to answer; PySpark itself tries for more than ten minutes."""
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that only writes the command line of Spark's JVM."""
-DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CLASS = "io/delta/sql/DeltaSparkSessionExtension.class"
 EXECUTOR_CACHE = ".cache"
 """Folder in the working directory of an executor; compiled code there stays with the application."""
 ARCHIVE_CLASSES = "SLOTSCOPE_ARCHIVE_CLASSES"
@@ -229,7 +230,7 @@ def check_executors(spark: SparkSession) -> None:
     """Run one task with the imports of all tasks; raises InputError with missing packages and the way to send them."""
     try:
         spark.range(0, 1, 1, 1).mapInArrow(_import_all, "id long").collect()
-    except Exception as error:  # PySpark has a class of its own for some errors of the JVM only
+    except (PySparkException, Py4JError) as error:
         for sign, reason in _REASONS.items():
             if match := re.search(sign, str(error)):
                 raise InputError(f"{reason.format(match[1])}; docs/clusters.md lists the needs of executors") from error
@@ -267,12 +268,8 @@ def _load_jars(conf: SparkConf) -> None:
     """
     jvm: Any = SparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
+    if loader.getResource(DELTA_CLASS) is not None:
         return
-    except Exception as error:  # PySpark has no class of its own for it
-        if "ClassNotFoundException" not in str(error):
-            raise
     jars = provide_jars()
     for path in jars:
         loader.addURL(jvm.java.io.File(path).toURI().toURL())
