@@ -85,6 +85,13 @@ def form(cluster: Cluster) -> None:
     for node in cluster.replicas:
         wait_for(lambda node=node: b"master_link_status:up" in node.call("INFO", "replication"), "the replica to sync")
     cluster.settle(cluster_state="ok", cluster_size=len(cluster.masters))
+    wait_for(
+        lambda: {masters_seen(node) for node in cluster.nodes} == {len(cluster.masters)}, "all to know the replicas"
+    )
+
+
+def masters_seen(node: Server) -> int:
+    return sum(entry.is_master for entry in topology_of(node).nodes)
 
 
 def knows(node: Server, other: Server) -> bool:

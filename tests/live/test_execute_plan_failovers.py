@@ -100,7 +100,7 @@ def interrupt(bench: Bench, moment: str, victim: Server, *more: object) -> tuple
     process = start(bench.root, bench.cluster, *bench.asked, "--path", bench.path, *pace, *more)
     try:
         wait_for(lambda: MOMENTS[moment](bench) or process.poll() is not None, moment, BEGIN_S_MAX)
-        assert process.poll() is None
+        assert process.poll() is None, process.messages(5)
         victim.kill()
         errors = process.messages(60)
     finally:

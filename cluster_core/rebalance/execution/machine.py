@@ -181,6 +181,7 @@ class Execution(Run):
             if self.stop:
                 return (yield from self._paused(f" before batch {batch.number} of {count}"))
             yield from self.tell(f"batch {batch.number} of {count}: {self._in_words(batch)}")
+            yield from self.await_epochs(batch.jobs)
             complete = yield from run_batch(self, batch)
             if not complete:
                 return (yield from self._paused(f" in batch {batch.number} of {count}"))

@@ -127,7 +127,7 @@ def _stale(now: Situation) -> list[str]:
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
     moves = moves_by_slot(now.stored)
     for slot in now.journal.intents:
-        if slot in moves and owners[slot] in moves[slot]:
+        if slot in moves and owners[slot] in (*moves[slot], ""):
             owners[slot] = moves[slot][0]
     for planned in now.stored.nodes:
         node = now.sight.nodes.get(planned.id)

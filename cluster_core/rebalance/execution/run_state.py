@@ -318,6 +318,21 @@ class Run:
             yield Wait(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
 
+    def await_epochs(self, jobs: Sequence[Job]) -> Steps[None]:
+        """Wait until each target knows the config epoch of its source.
+
+        Else its own new epoch may be lower, and a late message of the source takes the slots back, and deletes the keys
+        (`clusterUpdateSlotsConfigWith`).
+        """
+
+        def unmet(sight: ClusterSight) -> str:
+            for source, target, *_ in jobs:
+                if sight.nodes[target].epochs.get(source, 0) < sight.nodes[source].config_epoch:
+                    return f"{self.name(target)} does not know the config epoch of {self.name(source)}"
+            return ""
+
+        yield from self.look_until(unmet, self.settings.settle_s)
+
     def settle(self, targets: Mapping[str, SlotSet]) -> Steps[ClusterSight]:
         """Wait until all masters know the owners in *targets* and no slot is open."""
         return (yield from self.look_until(lambda sight: self._unsettled(sight, targets), self.settings.settle_s))

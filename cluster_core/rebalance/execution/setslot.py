@@ -24,25 +24,28 @@ TOLD_MASTERS_MAX = 100
 class SlotMove:
     """The move of *slot* from *source* to *target*; *informed* learn of the new owner at the end.
 
-    *keys_sent* are keys that the target already has; with keys there a resumed move can only continue.
+    *owner* is the node that claims the slot at the start, empty for none. *keys_sent* are keys that the target already
+    has; with keys there a resumed move can only continue.
     """
 
     slot: int
     source: str
     target: str
+    owner: str
     informed: tuple[str, ...] = ()
     keys_sent: int = 0
     keys_max: int = KEYS_MAX
     outcome: StepKind = StepKind.FAILED
 
-    def commands(self, *, is_owned: bool = False) -> Generator[Send | Migrate, Reply | None, None]:
+    def commands(self) -> Generator[Send | Migrate, Reply | None, None]:
         """Yield commands and receive their replies; ProtocolError if the move cannot continue.
 
         Every step may be repeated, and the order survives a kill: the target imports before the source migrates, and learns
-        first that it owns the slot (*is_owned*: it has).
+        first that it owns the slot. A slot without owner is only claimed: a source that gave it away has no keys of it.
         """
-        if not is_owned:
+        if self.owner != self.target:
             self._check((yield self._setslot(self.target, "IMPORTING", self.source)))
+        if self.owner == self.source:
             self._check((yield self._setslot(self.source, "MIGRATING", self.target)))
             while True:
                 reply = yield Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(self.keys_max)))
@@ -113,9 +116,11 @@ def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
         end = min(start + run.pace.count(run.settings.group), written)
         piece, _ = cut([job._replace(slots=job.slots[start:end]) for job in batch.jobs], run.pace.piece_bytes, sizes)
         end = start + max(1, min((len(job.slots) for job in piece if job.slots), default=1))
-        group = [_move(run, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start:end]]
+        group = [
+            _move(run, slot, job.source, job.target, job.source) for job in batch.jobs for slot in job.slots[start:end]
+        ]
         start = end
-        failure = yield from walk(run, [(move, False) for move in group])
+        failure = yield from walk(run, group)
         moved += group
         done = sum(move.outcome is StepKind.DONE for move in group)
         run.moved += done
@@ -127,10 +132,10 @@ def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
     return failure
 
 
-def _move(run: Run, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
+def _move(run: Run, slot: int, source: str, target: str, owner: str, keys_sent: int = 0) -> SlotMove:
     is_small = len(run.nodes) <= TOLD_MASTERS_MAX
     informed = tuple(node for node in run.nodes if node not in (source, target)) if is_small else ()
-    return SlotMove(slot, source, target, informed, keys_sent=keys_sent, keys_max=run.pace.count(KEYS_MAX))
+    return SlotMove(slot, source, target, owner, informed, keys_sent, run.pace.count(KEYS_MAX))
 
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
@@ -161,10 +166,10 @@ def _slots(batch: Batch) -> int:
     return sum(len(job.slots) for job in batch.jobs)
 
 
-def walk(run: Run, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
-    """Run *moves* in step, each with whether its target owns the slot; return a failure's reason, else None."""
+def walk(run: Run, moves: Iterable[SlotMove]) -> Steps[str | None]:
+    """Run *moves* in step; return a failure's reason, else None."""
     answered: list[tuple[Generator[Send | Migrate, Reply | None, None], Reply | None]] = [
-        (move.commands(is_owned=is_owned), None) for move, is_owned in moves
+        (move.commands(), None) for move in moves
     ]
     failure: str | None = None
     while answered:
@@ -190,19 +195,19 @@ def walk(run: Run, moves: Iterable[tuple[SlotMove, bool]]) -> Steps[str | None]:
 def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
     """Finish interrupted moves and inform all masters of owners; return a failure's reason, else None."""
     sight = yield from _tell_owners(run, sight)
-    left = unfinished(run, sight)
+    left, owners = unfinished(run, sight), sight.owner_list()
     pairs: dict[tuple[str, str], list[int]] = {}
     for slot in left:
         pairs.setdefault(run.journal.intents[slot], []).append(slot)
     for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
-        pending: list[tuple[SlotMove, bool]] = []
-        for job in jobs:
-            for slot in job.slots:
-                keys_sent = _keys_sent(sight, slot, job.source, job.target)
-                move = _move(run, slot, job.source, job.target, keys_sent)
-                pending.append((move, slot in sight.nodes[job.target].own))
+        yield from run.await_epochs(jobs)
+        pending = [
+            _move(run, slot, job.source, job.target, owners[slot], _keys_sent(sight, slot, job.source, job.target))
+            for job in jobs
+            for slot in job.slots
+        ]
         failure = yield from walk(run, pending)
-        yield from run.note(*_results(0, [move for move, _ in pending], 0.0, failure))
+        yield from run.note(*_results(0, pending, 0.0, failure))
         if failure:
             return failure
     return None

@@ -363,3 +363,38 @@ def test_no_wait_is_longer_than_the_patience(path, who):
     assert f"{cluster.called(who)} does not answer" in outcome.sentences[0]
     assert max(limits[1:]) < 3.001  # the first is the look before it begins
     assert cluster.now_s - begun_s < 3 * 3
+
+
+def test_a_slot_goes_back_to_a_master_that_knows_the_epoch_of_its_owner():
+    """Of two masters with one config epoch the smaller id gets a higher one: its claim takes the slot, and deletes its keys there."""
+    cluster = cluster_of(Path.LEGACY, keys=0)
+    slots = [slot for slot in range(12_000, 12_100) if slot not in cluster.hot][:6]
+    stored = stored_plan(cluster, [(slot, C, B) for slot in slots])
+    owners = cluster.owners()
+    cluster.faults.cut([cluster.hosts[name] for name in (A, B, D)], [cluster.hosts[C]], both_ways=False)
+    assert again(cluster, stored).verdict is Verdict.FINISHED
+    cluster.world.call_at(cluster.world.now_us + 2_000_000, lambda *_: cluster.faults.heal())
+
+    def arrive_late(command):
+        if command.node == B and command.words[-2:] == ("NODE", C):
+            cluster.pass_time(3_000_000)
+
+    cluster.on_command = arrive_late
+    outcome = again(cluster, stored, rollback=True)
+
+    assert outcome.verdict is Verdict.ROLLED_BACK, outcome
+    assert_all_right(cluster, owners)
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_slot_that_both_ends_gave_away_is_claimed_by_the_next_run(back):
+    cluster, stored, before, done, _ = half_way(Path.LEGACY)
+    slot, source, target = next((slot, A, (B, C)[slot // 6]) for slot in done)
+    assert cluster.ask(cluster.hosts[target], "CLUSTER", "SETSLOT", slot, "NODE", source) == "OK"
+    cluster.settle()
+    assert cluster.owners()[slot] == ""
+
+    outcome = again(cluster, stored, rollback=back)
+
+    assert outcome.verdict is (Verdict.ROLLED_BACK if back else Verdict.FINISHED), outcome
+    assert_all_right(cluster, before if back else stored.plan.owners_after)
