@@ -1,4 +1,4 @@
-"""Many quiet clusters in one landing: what a second run takes, start included, and a warm batch; how many commits they make."""
+"""Many quiet clusters in one landing: time and commits of a second run and of a warm batch, memory of a stream of batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.bus_data import START_NS, bus_packets
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
+from benchmarks.skim import memory_bytes
 from cluster_core.formats.landing import RecordedFile
 from jobs.follow import Request
 from slotscope.pipelines.bus.following import Follower
@@ -25,29 +27,35 @@ COLD, WARM = 60, 200
 """Clusters of the two runs."""
 TAIL = 9
 """Files before the warm batches: more than the default --lateness, so each batch replays the whole of it."""
+STREAM = 96
+"""Batches of the stream; its memory is compared with that after a quarter of them."""
 _SECOND = 1_000_000_000
 
 
 def run(options: Options) -> Result:
-    """Follow a landing of many clusters twice as a program, and one of more clusters in one session."""
-    cold, warm = (6, 12) if options.quick else (COLD, WARM)
+    """Follow a landing of many clusters twice as a program, one of more clusters in one session, and one cluster for hours."""
+    cold, warm, stream = (6, 12, 12) if options.quick else (COLD, WARM, STREAM)
     folder = Path(tempfile.mkdtemp(prefix="fleet-"))
     try:
         second = _second_run(folder / "cold", cold)
         batch = _warm_batch(folder / "warm", warm)
+        memory = _stream_memory(folder / "stream", stream)
     finally:
         shutil.rmtree(folder)
     rows: list[dict[str, Cell]] = [
         {"what": f"{cold} clusters, second run, start included", "s": second[0], "commits": second[1]},
         {"what": f"{warm} clusters, a warm batch", "s": batch[0], "commits": batch[1]},
     ]
+    held = [{"batches": at, "driver MB": memory[at] >> 20} for at in (stream // 4, stream // 2, stream)]
     about = f"Clusters of {NODES} nodes, quiet, one file of {SECONDS} s each a batch, on two cores."
     bars = [
         Bar(f"{cold} clusters, second run", 25, second[0], "s"),
         Bar(f"{cold} clusters, commits", 60, second[1], ""),
         Bar(f"{warm} clusters, a warm batch", 30, batch[0], "s"),
+        Bar(f"driver after {stream} batches, of that after {stream // 4}", 1.1, memory[-1] / memory[stream // 4], "×"),
     ]
-    return Result("fleet", "A fleet that is followed", about, [Table("A batch of all clusters", rows)], bars)
+    tables = [Table("A batch of all clusters", rows), Table("One stream of batches", held)]
+    return Result("fleet", "A fleet that is followed", about, tables, bars)
 
 
 def _second_run(folder: Path, clusters: int) -> tuple[float, int]:
@@ -77,6 +85,23 @@ def _warm_batch(folder: Path, clusters: int) -> tuple[float, int]:
         Follower(spark, request, lambda batch: None).run(threading.Event())
         taken = time.perf_counter() - started
     return taken, _commits(root) - before
+
+
+def _stream_memory(folder: Path, batches: int) -> list[int]:
+    """Bytes that the driver holds at the start of a stream and after each batch."""
+    files, memory, stop = _files(batches), list[int](), threading.Event()
+
+    def go_on(_: object = None) -> None:
+        memory.append(memory_bytes("VmRSS"))
+        if len(memory) > batches:
+            stop.set()
+        else:
+            _put(folder / "landing", 1, *files[len(memory) - 1])
+
+    go_on()
+    request = Request(root=str(folder / "root"), landing=str(folder / "landing"), every=timedelta(seconds=0.1))
+    Follower(spark_session("benchmark", master="local[2]"), request, go_on).run(stop)
+    return memory
 
 
 def _commits(root: Path) -> int:
