@@ -59,7 +59,7 @@ def replay(path: str, bytes_max: int | None) -> dict[str, Any]:
         while (piece := stream.read(1 << 20)) and (bytes_max is None or reader.valid_end < bytes_max):
             reader.feed(piece)
             for command in reader.commands():
-                keyspace.apply(command.words)
+                keyspace.apply(command.arguments)
     return {"commands": keyspace.commands, "bytes": reader.valid_end, "keys": sum(1 for _ in keyspace.rows())}
 
 

@@ -160,9 +160,9 @@ def _collection(chance: Chance, index: int) -> Iterator[bytes]:
         yield encode(b"PEXPIREAT", key, b"%d" % (EXPIRY_FROM_MS + chance.below(EXPIRY_SPAN_MS)))
 
 
-def _filled(command: bytes, key: bytes, items: Iterator[bytes], words_per_item: int) -> Iterator[bytes]:
+def _filled(command: bytes, key: bytes, items: Iterator[bytes], arguments_per_item: int) -> Iterator[bytes]:
     """Yield *command* over all *items*, a bounded number of them in each."""
-    limit = _ITEMS_PER_COMMAND * words_per_item
+    limit = _ITEMS_PER_COMMAND * arguments_per_item
     batch: list[bytes] = []
     for item in items:
         batch.append(item)

@@ -23,7 +23,7 @@ COMMAND_FIELDS: list[pa.Field] = [
     required("offset", LONG, "start of the command in the (decompressed) file"),
     optional("db", INTEGER, "database"),
     required("command", TEXT, "name in lower case"),
-    required("words", LONG, "words, including the name"),
+    required("words", LONG, "number of arguments, including the name"),
     required("bytes", LONG, "bytes of the command in the file"),
     required("keys", several(BYTES), "its keys, empty without known ones"),
     required("slots", several(INTEGER), "their slots"),

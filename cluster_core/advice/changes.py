@@ -218,12 +218,12 @@ def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int) -> list[Ch
         saved = sums.now - sums.memory[at] - claimed[at]
         kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
         if saved >= least and (kind is not Kind.UPGRADE or _is_later(server, name)):
-            result.append(Change(kind, condition_subject(name, other), saved, sums.keys, *_WORDS[kind]))
+            result.append(Change(kind, condition_subject(name, other), saved, sums.keys, *_EXPLANATIONS[kind]))
     best = max(result, key=lambda item: item.saved_bytes, default=None)
     return [replace(item, counted=item is best) for item in result]
 
 
-_WORDS = {
+_EXPLANATIONS = {
     Kind.RESTART: (
         "restart, or resync a replica and fail over: tables are made to measure, room to grow is given back",
         "memory rises again as values grow; the last node of a stream takes 4 kB with the next entry",

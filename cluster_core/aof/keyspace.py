@@ -219,7 +219,7 @@ class Keyspace:
         for piece in pieces:
             reader.feed(bytes(piece))
             for command in reader.commands():
-                self._run(command.name, command.words)
+                self._run(command.name, command.arguments)
         self.store.db = 0
         self.commands = commands
 

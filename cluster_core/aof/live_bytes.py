@@ -27,8 +27,8 @@ ITEMS_PER_COMMAND = 64
 """``AOF_REWRITE_ITEMS_PER_CMD``."""
 
 
-def word_bytes(length: int) -> int:
-    """Return the bytes of a word with header and CRLF."""
+def bulk_bytes(length: int) -> int:
+    """Return the bytes of a bulk string with header and CRLF."""
     return length + len(str(length)) + 5
 
 
@@ -39,43 +39,43 @@ def head_bytes(count: int) -> int:
 
 def entry_bytes(args: Sequence[bytes]) -> int:
     """Return the bytes of fields and values in the XADD of an entry, with the command's header."""
-    return head_bytes(3 + len(args)) + sum(word_bytes(len(word)) for word in args)
+    return head_bytes(3 + len(args)) + sum(bulk_bytes(len(word)) for word in args)
 
 
 def live_bytes(key: bytes, entry: Entry) -> int:
     """Return the bytes of commands that create *entry* as *key*; 0 for a module value."""
-    name = word_bytes(len(key))
+    name = bulk_bytes(len(key))
     total = _value_bytes(name, entry)
     if entry.expire_at_ms >= 0 and entry.kind != MODULE:
-        total += head_bytes(3) + word_bytes(len("PEXPIREAT")) + name + word_bytes(len(str(entry.expire_at_ms)))
+        total += head_bytes(3) + bulk_bytes(len("PEXPIREAT")) + name + bulk_bytes(len(str(entry.expire_at_ms)))
     return total
 
 
 def _value_bytes(name: int, entry: Entry) -> int:
     if entry.kind == STRING:
-        return head_bytes(3) + word_bytes(3) + name + word_bytes(length_of(entry.value))
+        return head_bytes(3) + bulk_bytes(3) + name + bulk_bytes(length_of(entry.value))
     if entry.kind == LIST:
-        return _in_commands(name, len("RPUSH"), 1, (word_bytes(len(value)) for value in entry.value))
+        return _in_commands(name, len("RPUSH"), 1, (bulk_bytes(len(value)) for value in entry.value))
     if entry.kind == SET:
-        return _in_commands(name, len("SADD"), 1, (word_bytes(len(value)) for value in entry.value))
+        return _in_commands(name, len("SADD"), 1, (bulk_bytes(len(value)) for value in entry.value))
     if entry.kind == ZSET:
-        pairs = (word_bytes(len(score_text(score))) + word_bytes(len(member)) for member, score in entry.value.items())
+        pairs = (bulk_bytes(len(score_text(score))) + bulk_bytes(len(member)) for member, score in entry.value.items())
         return _in_commands(name, len("ZADD"), 2, pairs)
     if entry.kind == HASH:
         return _hash_bytes(name, entry.value)
     return _stream_bytes(name, entry.value) if entry.kind == STREAM else 0
 
 
-def _in_commands(name: int, command: int, words_per_item: int, sizes: Iterable[int]) -> int:
-    """Return the bytes of items of *words_per_item* words each, 64 per command."""
+def _in_commands(name: int, command: int, values_per_item: int, sizes: Iterable[int]) -> int:
+    """Return the bytes of items of *values_per_item* arguments each, 64 per command."""
     total = count = 0
     for size in sizes:
         total += size
         count += 1
     full, rest = divmod(count, ITEMS_PER_COMMAND)
-    per_command = word_bytes(command) + name
-    total += full * (head_bytes(2 + words_per_item * ITEMS_PER_COMMAND) + per_command)
-    return total + (head_bytes(2 + words_per_item * rest) + per_command if rest else 0)
+    per_command = bulk_bytes(command) + name
+    total += full * (head_bytes(2 + values_per_item * ITEMS_PER_COMMAND) + per_command)
+    return total + (head_bytes(2 + values_per_item * rest) + per_command if rest else 0)
 
 
 def score_text(score: float) -> str:
@@ -89,12 +89,12 @@ def _hash_bytes(name: int, value: Hash) -> int:
     """Return the bytes of HMSET, and of HSETEX key PXAT time FIELDS 1 field value for expiring fields (Valkey 9)."""
 
     def pair(field: bytes, word: Sized) -> int:
-        return word_bytes(len(field)) + word_bytes(length_of(word))
+        return bulk_bytes(len(field)) + bulk_bytes(length_of(word))
 
     lasting = (pair(field, word) for field, word in value.fields.items() if field not in value.expiry)
     total = _in_commands(name, len("HMSET"), 2, lasting)
     for field, expire in value.expiry.items():
-        fixed = word_bytes(6) + name + word_bytes(4) + word_bytes(len(str(expire))) + word_bytes(6) + word_bytes(1)
+        fixed = bulk_bytes(6) + name + bulk_bytes(4) + bulk_bytes(len(str(expire))) + bulk_bytes(6) + bulk_bytes(1)
         total += head_bytes(8) + fixed + pair(field, value.fields[field])
     return total
 
@@ -102,11 +102,11 @@ def _hash_bytes(name: int, value: Hash) -> int:
 def _stream_bytes(name: int, stream: Stream) -> int:
     total = 0
     for (ms, seq), size in stream.entries.items():
-        total += word_bytes(4) + name + word_bytes(len(f"{ms}-{seq}")) + size
+        total += bulk_bytes(4) + name + bulk_bytes(len(f"{ms}-{seq}")) + size
     last, deleted = (f"{ms}-{seq}" for ms, seq in (stream.last_id, stream.deleted_id))
     if not stream.entries:
-        total += head_bytes(7) + word_bytes(4) + name + word_bytes(6) + word_bytes(1) + word_bytes(len(last))
-        total += 2 * word_bytes(1)
-    total += head_bytes(7) + word_bytes(6) + name + word_bytes(len(last)) + word_bytes(12)
-    total += word_bytes(len(str(stream.added))) + word_bytes(12) + word_bytes(len(deleted))
+        total += head_bytes(7) + bulk_bytes(4) + name + bulk_bytes(6) + bulk_bytes(1) + bulk_bytes(len(last))
+        total += 2 * bulk_bytes(1)
+    total += head_bytes(7) + bulk_bytes(6) + name + bulk_bytes(len(last)) + bulk_bytes(12)
+    total += bulk_bytes(len(str(stream.added))) + bulk_bytes(12) + bulk_bytes(len(deleted))
     return total

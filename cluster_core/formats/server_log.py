@@ -24,7 +24,7 @@ DETAIL_CHARS_MAX: Final = 200
 
 _ID = "[0-9a-f]{40}"
 _NAMED = r"(?: \([^)]*\))?"
-_WORDS = {
+_PLACEHOLDERS = {
     "<subject>": rf"(?P<subject>{_ID}){_NAMED}",
     "<peer>": rf"(?P<peer>{_ID}){_NAMED}",
     "<id>": rf"{_ID}{_NAMED}",
@@ -160,8 +160,8 @@ def _compiled() -> dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[s
     patterns: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}
     for kind, start, rest in _MAP:
         starts = tuple(start.split("|"))
-        for word, expression in _WORDS.items():
-            rest = rest.replace(word, expression)
+        for placeholder, expression in _PLACEHOLDERS.items():
+            rest = rest.replace(placeholder, expression)
         pattern = re.compile(f"(?:{'|'.join(map(re.escape, starts))}){rest}")
         for letter in dict.fromkeys(text[0] for text in starts):
             patterns.setdefault(letter, []).append((EventKind(kind), starts, pattern))
@@ -215,7 +215,7 @@ ROLES: Final = {
     UNKNOWN_ROLE: "",
 }
 LEVELS: Final = {".": "debug", "-": "verbose", "*": "notice", "#": "warning"}
-_LEVEL_WORDS: Final = {"info": "verbose", **{word: word for word in LEVELS.values()}}
+_LOGFMT_LEVELS: Final = {"info": "verbose", **{level: level for level in LEVELS.values()}}
 """Levels of logfmt, which calls verbose "info"."""
 
 _LOCAL = r"(?P<day>\d{1,2} [A-Z][a-z]{2} \d{4}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\.(?P<milli>\d{3})(?P<utc> UTC)?"
@@ -251,7 +251,7 @@ _UNDECODED: Final = re.compile(r"\\x[89a-f][0-9a-f]")
 _REPORT_START: Final = re.compile(r"=== \w+ BUG REPORT START")
 _REPORT_END: Final = re.compile(r"=== \w+ BUG REPORT END")
 _BANNER_LETTERS: Final = frozenset(" _.-`',|\\/()<>")
-_BANNER_WORDS: Final = re.compile(
+_BANNER_TEXT: Final = re.compile(
     r"(?:Redis|Valkey) \d[\w.-]* \(\w+/\d\) \d+ bit|Running in \w+ mode|Port: \d+|PID: \d+|https?://\S+"
 )
 _MONTHS: Final = {
@@ -431,7 +431,7 @@ class LogReader:
             self._offset,
             int(match["pid"]),
             ROLES.get(role, role[:1]),
-            LEVELS.get(level) or _LEVEL_WORDS.get(level, ""),
+            LEVELS.get(level) or _LOGFMT_LEVELS.get(level, ""),
             event.kind,
             event.subject,
             event.peer,
@@ -448,7 +448,7 @@ class LogReader:
             return True
         if not text.strip() or _SIGNAL.match(text):
             return True
-        return set(_BANNER_WORDS.sub("", text)) <= _BANNER_LETTERS
+        return set(_BANNER_TEXT.sub("", text)) <= _BANNER_LETTERS
 
 
 def _match(text: str) -> re.Match[str] | None:

@@ -95,10 +95,10 @@ def _is_count(value: Any, most: int) -> bool:
 
 
 class MonitorLine(NamedTuple):
-    """One command: *ts_ns* since the epoch, and words."""
+    """One command: *ts_ns* since the epoch, and arguments, name first."""
 
     ts_ns: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
 
 
 def read_monitor_line(raw: bytes, *, offset: int, source: str = "<monitor>") -> MonitorLine | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.replay.rows import NodeViewRow
-from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags
+from cluster_core.slots.node_flags import FLAG_NAMES, NodeFlags, write_flags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
 
@@ -49,8 +49,8 @@ def held_at(rows: Iterable[NodeViewRow], ts_ns: int) -> list[NodeViewRow]:
 
 def _node(row: NodeViewRow) -> Node:
     flags = NodeFlags(0)
-    for word in row.flags.split(","):
-        flags |= FLAG_WORDS.get(word, NodeFlags(0))
+    for name in row.flags.split(","):
+        flags |= FLAG_NAMES.get(name, NodeFlags(0))
     failing = bool(flags & (NodeFlags.FAIL | NodeFlags.PFAIL))
     return Node(
         id=row.node_id,
@@ -87,11 +87,10 @@ def _known(node: Node | None) -> str:
 
 def printed_fields(node: Node) -> dict[str, str]:
     """Return a node's fields in CLUSTER NODES, by the names of `FIELDS`."""
-    flag_names = [word for word, flag in FLAG_WORDS.items() if flag in node.flags and word != "myself"]
     address = f"{node.address}@{node.cport or 0}" + (f",{node.hostname}" if node.hostname else "")
     return {
         "address": address,
-        "flags": ",".join(flag_names) or "noflags",
+        "flags": write_flags(node.flags & ~NodeFlags.MYSELF),
         "master": node.master_id or "-",
         "config_epoch": str(node.config_epoch),
         "slots": str(node.slots) or "-",

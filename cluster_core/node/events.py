@@ -41,10 +41,10 @@ class ReplicationOffset:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client sent a command: words, name first; *asking* after ASKING (R120)."""
+    """A client sent a command: arguments, name first; *asking* after ASKING (R120)."""
 
     client: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
     asking: bool = False
 
 
@@ -132,7 +132,7 @@ class Execute(NamedTuple):
     """Execute a command on local data and reply to *client*."""
 
     client: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
 
 
 class LogLine(NamedTuple):

@@ -208,10 +208,10 @@ def serve_client(state: NodeState, event: ClientCommand) -> None:
     """Let the driver execute a command, or reply with a redirection or an error."""
     view = state.view
     owners: dict[int, str] = {}
-    for word in event.words[1:]:
-        owner = view.owner_of(key_slot(word))
+    for argument in event.arguments[1:]:
+        owner = view.owner_of(key_slot(argument))
         if owner is not None:
-            owners[key_slot(word)] = owner.id
+            owners[key_slot(argument)] = owner.id
     named = {*owners.values(), *view.migrating.values()} & view.nodes.keys()
     peers = {node_id: view.nodes[node_id] for node_id in named}
     routing = RoutingView(
@@ -225,8 +225,8 @@ def serve_client(state: NodeState, event: ClientCommand) -> None:
         DIALECTS[view.profile.routing_table],
     )
     client = Client(asking=event.asking)
-    decision = route(routing, event.words, client=client, keys_here=state.keyspace.holds)
+    decision = route(routing, event.arguments, client=client, keys_here=state.keyspace.holds)
     if decision == SERVE:
-        state.out.append(Execute(event.client, event.words))
+        state.out.append(Execute(event.client, event.arguments))
     else:
         state.out.append(Reply(event.client, RespError(str(decision))))

@@ -11,7 +11,7 @@ from cluster_core.rdb.grammar import AUX_FIELDS_MAX, DIALECT_VALKEY, VERSIONS, G
 MAGIC_BYTES = 9
 """Bytes of magic and version: ``REDIS0011`` or ``VALKEY080``."""
 
-_OTHERS = (
+_FOREIGN_MAGIC = (
     (b"*", "this is an AOF, not an RDB"),
     (b"$", "this is an AOF, not an RDB"),
     (b"#", "this is an AOF, not an RDB"),
@@ -76,7 +76,7 @@ def read_magic(first: bytes, source: str) -> RdbHead:
     """Parse dialect and version from the first `MAGIC_BYTES`; TruncatedError for a shorter file, else DecodeError."""
     if not first:
         raise TruncatedError("the file is empty", offset=0, source=source)
-    for magic, reason in _OTHERS:
+    for magic, reason in _FOREIGN_MAGIC:
         if first.startswith(magic):
             raise DecodeError(reason, offset=0, source=source)
     for dialect, (low, high) in VERSIONS.items():

@@ -284,7 +284,7 @@ _XADD = _fixed("$4\r\nXADD\r\n")
 _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
 """Bytes of a word beyond its entry: integers are written in decimal."""
-_ENTRY_WORDS_MAX = 1 << 28
+_ENTRY_FIELDS_MAX = 1 << 28
 _DELETED, _SAME_FIELDS = 1, 2
 """Flags of an entry of a stream."""
 
@@ -292,7 +292,7 @@ _DELETED, _SAME_FIELDS = 1, 2
 @borrowing()
 def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
     """Return whether the entry at *at* is an integer, the integer, and the position after it."""
-    total, after = _pass_words(source, at, stop, np.int64(1))
+    total, after = _skip_entries(source, at, stop, np.int64(1))
     if total < 0:
         return False, np.int64(0), at
     is_integer, value, _, _ = entry_value(source, at, np.int64(grammar.F_LISTPACK), np.int64(0))
@@ -300,7 +300,7 @@ def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
 
 
 @borrowing()
-def _pass_words(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
+def _skip_entries(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
     """Skip *count* entries: return (their bytes, position after them), or -1 bytes for an invalid entry."""
     begin = at
     for _ in range(count):
@@ -327,13 +327,13 @@ def _open_stream_node(data: Any, st: Any, scratch: Any) -> int:
     st[state.NODE_SEQ] = big_endian(data, start + 8, 8)
     source = scratch if st[state.IS_EXPANDED] else data
     stop = st[state.PACKED_END]
-    _, at = _pass_words(source, st[state.PACKED_AT], stop, np.int64(2))
+    _, at = _skip_entries(source, st[state.PACKED_AT], stop, np.int64(2))
     is_known, fields, at = _integer_at(source, at, stop)
-    if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
+    if not is_known or fields < 0 or fields > _ENTRY_FIELDS_MAX:
         return np.int64(state.FAULT)
     st[state.FIELDS_AT] = at
     st[state.FIELDS] = fields
-    total, at = _pass_words(source, at, stop, fields + 1)
+    total, at = _skip_entries(source, at, stop, fields + 1)
     if total < 0:
         return np.int64(state.FAULT)
     st[state.FIELDS_BYTES] = total
@@ -392,15 +392,15 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
     shares = flags & _SAME_FIELDS
     if not shares:
         is_known, fields, at = _integer_at(source, at, stop)
-        if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
+        if not is_known or fields < 0 or fields > _ENTRY_FIELDS_MAX:
             return np.int64(state.FAULT)
     values_at = at
-    word_bytes, at = _pass_words(source, at, stop, (fields if shares else 2 * fields) + 1)
-    if word_bytes < 0:
+    entry_bytes, at = _skip_entries(source, at, stop, (fields if shares else 2 * fields) + 1)
+    if entry_bytes < 0:
         return np.int64(state.FAULT)
-    word_bytes += st[state.FIELDS_BYTES] if shares else 0
+    entry_bytes += st[state.FIELDS_BYTES] if shares else 0
     if not flags & _DELETED:
-        if not _has_room(st, out, word_bytes + 2 * _WORD_FRAME_BYTES * fields):
+        if not _has_room(st, out, entry_bytes + 2 * _WORD_FRAME_BYTES * fields):
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
         is_json = st[state.FORMAT] != state.RESP

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
+from cluster_core.gossip.flags import FAILURES, HANDSHAKE, PFAIL
 from cluster_core.gossip.view import View, row_of
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.node_flags import NodeFlags, write_flags
 from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
-
-_WORDS = (
-    (MYSELF, "myself"),
-    (MASTER, "master"),
-    (REPLICA, "slave"),
-    (PFAIL, "fail?"),
-    (FAIL, "fail"),
-    (HANDSHAKE, "handshake"),
-    (NOADDR, "noaddr"),
-    (NOFAILOVER, "nofailover"),
-)
 
 
 class CauseSeen(NamedTuple):
@@ -40,13 +31,9 @@ class OpenRow(NamedTuple):
     """Earliest start; None if unbounded."""
 
 
-def flag_words(flags: int) -> str:
-    """Return flags as in CLUSTER NODES (R128).
-
-    >>> flag_words(0x11), flag_words(0)
-    ('myself,master', 'noflags')
-    """
-    return ",".join(word for bit, word in _WORDS if flags & bit) or "noflags"
+@cache
+def _flags_text(flags: int) -> str:
+    return write_flags(NodeFlags(flags))
 
 
 def slots_text(bits: int) -> str:
@@ -136,7 +123,7 @@ class ViewLog:
             port,
             cport,
             hostname,
-            flag_words(flags),
+            _flags_text(flags),
             master,
             epoch,
             slots_text(slots),

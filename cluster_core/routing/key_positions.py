@@ -38,7 +38,7 @@ class CommandInfo(NamedTuple):
     key_specs: tuple[KeySpec, ...]
 
     def takes(self, count: int) -> bool:
-        """Return whether the arity allows *words* words, the name included."""
+        """Return whether the arity allows *count* arguments, the name included."""
         return count == self.arity if self.arity >= 0 else count >= -self.arity
 
 
@@ -93,7 +93,7 @@ _LEADING_NUMBER: Final = re.compile(rb"[ \t-\r]*([+-]?\d+)")
 
 
 def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...]:
-    """Return positions of keys and shard channels in *command* (word 0 is the name), in the server's order.
+    """Return positions of keys and shard channels in *command* (name first), in the server's order.
 
     Empty without keys, or if the command contradicts its specifications.
     """
@@ -110,7 +110,7 @@ def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...
 
 
 def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
-    """Return positions by one specification: empty if its keyword is missing, None if the words contradict it."""
+    """Return positions by one specification: empty if its keyword is missing, None if the arguments contradict it."""
     first = _begin(command, spec.begin)
     if first == 0:
         return range(0)
@@ -140,15 +140,15 @@ def _begin(command: Sequence[bytes], begin: tuple[str | int, ...]) -> int:
         return int(begin[1])
     if begin[0] != "keyword":
         return -1
-    word, start = str(begin[1]).lower().encode(), int(begin[2])
+    keyword, start = str(begin[1]).lower().encode(), int(begin[2])
     last = len(command) - 1  # a keyword in the last position is ignored
     places = range(start, last) if start > 0 else range(len(command) + start, 0, -1)
-    return next((place + 1 for place in places if command[place].lower() == word), 0)
+    return next((place + 1 for place in places if command[place].lower() == keyword), 0)
 
 
-def _number(word: bytes) -> int | None:
-    """Parse a key count like `atoi`: leading digits; None if greater than the number of words."""
-    match = _LEADING_NUMBER.match(word)
+def _number(argument: bytes) -> int | None:
+    """Parse a key count like `atoi`: leading digits; None if longer than any valid count."""
+    match = _LEADING_NUMBER.match(argument)
     if match is None:
         return 0
     return int(match[1]) if len(match[1]) <= len(str(_KEYS_MAX)) else None
@@ -160,10 +160,10 @@ def _sort(command: Sequence[bytes]) -> tuple[int, ...]:
     store = 0
     at = 2
     while at < len(command):
-        word = command[at].lower()
-        if word in skipped:
-            at += skipped[word]
-        elif word == b"store" and at + 1 < len(command):
+        argument = command[at].lower()
+        if argument in skipped:
+            at += skipped[argument]
+        elif argument == b"store" and at + 1 < len(command):
             store = at + 1
         at += 1
     return (1, store) if store else (1,)
@@ -178,10 +178,10 @@ def _migrate(command: Sequence[bytes]) -> tuple[int, ...]:
     skipped = {b"auth": 1, b"auth2": 2}
     at = 6
     while at < len(command):
-        word = command[at].lower()
-        if word == b"keys":
+        argument = command[at].lower()
+        if argument == b"keys":
             return () if command[3] else tuple(range(at + 1, len(command)))
-        at += 1 + skipped.get(word, 0)
+        at += 1 + skipped.get(argument, 0)
     return (3,) if len(command) > 3 else ()
 
 

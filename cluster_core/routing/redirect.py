@@ -231,7 +231,7 @@ def route(
     table: CommandTable | None = None,
     script_writes: bool | None = None,
 ) -> Decision:
-    """Return the decision of the node of *view* for *command* (words, the name first).
+    """Return the decision of the node of *view* for *command* (arguments, name first).
 
     *keys_here* tests keys of open slots. *table* defaults to the dialect's. *script_writes*: whether EVALSHA or FCALL may
     write (None: by COMMAND). Unknown commands and arity errors are `Serve`: they are reported before the slot is computed.

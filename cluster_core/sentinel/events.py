@@ -38,10 +38,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client sent a command; *words* starts with its name."""
+    """A client sent a command; *arguments* starts with its name."""
 
     client: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
 
 
 Event = Tick | LinkOpened | LinkClosed | Answered | ClientCommand
@@ -65,7 +65,7 @@ class SendCommand(NamedTuple):
     """Queue a command on a connection; replies arrive in the same order."""
 
     link: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
 
 
 class Reply(NamedTuple):

@@ -68,7 +68,7 @@ class Sentinel:
             case ev.Answered():
                 take_answer(state, event.link, event.value)
             case ev.ClientCommand():
-                serve_client(state, event.client, event.words)
+                serve_client(state, event.client, event.arguments)
         return state.out
 
     def _tick(self) -> None:

@@ -225,10 +225,10 @@ class World(Driver):
             self.tell(host, ev.ClientCommand(client, arguments))
 
     def _execute(self, host: Host, effect: ev.Execute) -> None:
-        if self.now_us < host.paused_until_us and effect.words[0].lower() in WRITES:
-            host.paused_work.append((effect.client, effect.words))
+        if self.now_us < host.paused_until_us and effect.arguments[0].lower() in WRITES:
+            host.paused_work.append((effect.client, effect.arguments))
             return
-        self._answer(host, effect.client, self.execute(host, effect.words))
+        self._answer(host, effect.client, self.execute(host, effect.arguments))
 
     def execute(self, host: Host, arguments: tuple[bytes, ...]) -> Any:
         """Execute a SET, the only command of simulated clients, and return the reply."""

@@ -29,7 +29,7 @@ class NodeFlags(IntFlag):
 GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 """Of a node that failed, or has no usable address."""
 
-FLAG_WORDS: dict[str, NodeFlags] = {
+FLAG_NAMES: dict[str, NodeFlags] = {
     "myself": NodeFlags.MYSELF,
     "master": NodeFlags.MASTER,
     "slave": NodeFlags.REPLICA,
@@ -50,12 +50,12 @@ def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple
     unknown: list[str] = []
     if text == NO_FLAGS:
         return flags, ()
-    for word in text.split(","):
-        flag = FLAG_WORDS.get(word)
-        if not word or word in unknown or (flag is not None and flag in flags):
+    for name in text.split(","):
+        flag = FLAG_NAMES.get(name)
+        if not name or name in unknown or (flag is not None and flag in flags):
             raise DecodeError(f"the flags {text[:80]!r} have an empty or repeated word", offset=offset, source=source)
         if flag is None:
-            unknown.append(word)
+            unknown.append(name)
         else:
             flags |= flag
     return flags, tuple(unknown)
@@ -63,5 +63,5 @@ def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple
 
 def write_flags(flags: NodeFlags, unknown: tuple[str, ...] = ()) -> str:
     """Return the names of *flags*, then the *unknown* ones, comma-joined, or ``noflags`` (R128)."""
-    names = [word for word, flag in FLAG_WORDS.items() if flag in flags]
+    names = [name for name, flag in FLAG_NAMES.items() if flag in flags]
     return ",".join([*names, *unknown]) or NO_FLAGS

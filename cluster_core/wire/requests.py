@@ -4,9 +4,9 @@ from __future__ import annotations
 
 CUT, START, COUNT, BULK, LENGTH, LENGTH_MAX, CRLF = range(1, 8)
 """Why there is no request: truncated, or a kind of damage."""
-WORDS_MAX = (1 << 31) - 1
-"""Maximum words of one request (the server's counter)."""
-WORD_BYTES_MAX = 1 << 40
+ARGUMENTS_MAX = (1 << 31) - 1
+"""Maximum arguments of one request (the server's counter)."""
+ARGUMENT_BYTES_MAX = 1 << 40
 NUMBER_DIGITS_MAX = 13
 
 Buffer = bytes | bytearray
@@ -34,7 +34,7 @@ def read_number(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
-    """Return the word count of the request at *at* and its first word's position, or a negated error and its position."""
+    """Return the argument count of the request at *at* and the first position after it, or a negated error and its position."""
     if at >= stop:
         return -CUT, at
     if data[at] != 42:
@@ -42,15 +42,15 @@ def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
     count, after = read_number(data, at + 1, stop)
     if count == -CUT:
         return count, after
-    if count < 1 or count > WORDS_MAX:
+    if count < 1 or count > ARGUMENTS_MAX:
         return -COUNT, at + 1
     return count, after
 
 
-def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
-    """Return the length and start of the word with its ``$`` at *at*, or a negated error and its position.
+def read_argument(data: Buffer, at: int, stop: int) -> tuple[int, int]:
+    """Return the length and start of the argument with its ``$`` at *at*, or a negated error and its position.
 
-    The word and its CRLF may extend beyond *stop*.
+    The argument and its CRLF may extend beyond *stop*.
     """
     if at >= stop:
         return -CUT, at
@@ -59,7 +59,7 @@ def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
     length, first = read_number(data, at + 1, stop)
     if length < 0:
         return length, first
-    if length > WORD_BYTES_MAX:
+    if length > ARGUMENT_BYTES_MAX:
         return -LENGTH_MAX, at + 1
     end = first + length
     if end + 2 <= stop and (data[end] != 13 or data[end + 1] != 10):
@@ -68,9 +68,9 @@ def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
 
 
 def find_end(data: Buffer, at: int, stop: int, count: int) -> int:
-    """Return the position after *count* words, or a negated error."""
+    """Return the position after *count* arguments, or a negated error."""
     for _ in range(count):
-        length, first = read_word(data, at, stop)
+        length, first = read_argument(data, at, stop)
         if length < 0:
             return length
         at = first + length + 2

@@ -205,7 +205,7 @@ class LiveNodes:
 
     def _arguments(self, command: Send | Migrate, migrate_ms: int) -> tuple[str | bytes | int, ...]:
         if isinstance(command, Send):
-            return command.words
+            return command.arguments
         target = self.addresses[command.target]
         arguments: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, migrate_ms]
         if command.replace:

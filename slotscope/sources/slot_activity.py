@@ -142,7 +142,7 @@ def _operations(
             if line is not None:
                 window = line.ts_ns // round(window_s * 1e9)
                 windows.add(window)
-                counted.update((slot, window) for slot in _slots_of(line.words))
+                counted.update((slot, window) for slot in _slots_of(line.arguments))
     whole = sorted(windows)[1:-1] if len(windows) >= EDGES_KEPT_BELOW else sorted(windows)
     for slot in sorted({slot for slot, _ in counted}):
         yield SlotFigure(OPS, slot, combine([counted[slot, window] / window_s for window in whole], how), len(whole), 0)

@@ -256,7 +256,7 @@ class LiveSentinel(LiveMachine):
             case sentinel_events.CloseLink():
                 self.close(effect.link)
             case sentinel_events.SendCommand():
-                self.send(effect.link, encode_value(list(effect.words), protocol=2))
+                self.send(effect.link, encode_value(list(effect.arguments), protocol=2))
             case sentinel_events.Reply():
                 self.send(effect.client, encode_value(effect.value, protocol=2))
             case sentinel_events.LogLine():

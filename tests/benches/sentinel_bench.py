@@ -92,7 +92,7 @@ class Bench:
 
     def _answer(self, effect: ev.SendCommand) -> list[ev.Event]:
         place = self.links[effect.link]
-        arguments = tuple(word.decode() for word in effect.words)
+        arguments = tuple(word.decode() for word in effect.arguments)
         self.sent.append((place, arguments))
         if place in self.refusing:
             return []

@@ -264,7 +264,7 @@ class SimulatedCluster:
         if not host.answers:
             return Lost("connection refused")
         if isinstance(command, Send):
-            reply = self.ask(host, *command.words)
+            reply = self.ask(host, *command.arguments)
         else:
             reply = self.migrate(host, self.hosts[command.target], command)
         return Refused(reply.text) if isinstance(reply, RespError) else Answered(reply)

@@ -75,7 +75,7 @@ class WalkedCommand(NamedTuple):
     offset: int
     size: int
     name: bytes
-    words: int
+    argc: int
     db: int
     time_s: int
     keys: tuple[WalkedKey, ...]
@@ -132,7 +132,7 @@ def _rows(batch, names):  # type: ignore[no-untyped-def]
             )
             for row in range(batch.first_key[at], batch.first_key[at + 1])
         )
-        numbers = (int(column[at]) for column in (batch.words, batch.db, batch.time_s))
+        numbers = (int(column[at]) for column in (batch.argc, batch.db, batch.time_s))
         yield WalkedCommand(int(batch.offset[at]), int(batch.size[at]), names[batch.command[at]], *numbers, walked)
 
 
@@ -150,7 +150,7 @@ def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:
         reader = CommandReader(name)
         reader.feed(data)
         for command in reader.commands():
-            keyspace.apply(command.words)
+            keyspace.apply(command.arguments)
     return keyspace
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.rdb.grammar import DATABASES_MAX
 from cluster_core.wire import requests
-from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
+from cluster_core.wire.requests import CRLF, read_argument, read_count, read_number
 
 ANNOTATION_BYTES_MAX = 1024
 NO_TIME = -1
@@ -41,18 +41,18 @@ def describe(code: int, value: int) -> str:
 
 
 class Command(NamedTuple):
-    """One command: offset and length in the file, words, database, and last timestamp *time_s* (epoch; -1 for none)."""
+    """One command: offset and length in the file, arguments, database, and last timestamp *time_s* (epoch; -1 for none)."""
 
     offset: int
     size: int
-    words: tuple[bytes, ...]
+    arguments: tuple[bytes, ...]
     db: int
     time_s: int
 
     @property
     def name(self) -> str:
         """Return the command's name in lower case."""
-        return self.words[0].decode("latin-1").lower()
+        return self.arguments[0].decode("latin-1").lower()
 
 
 class CommandReader:
@@ -109,13 +109,13 @@ class CommandReader:
         return stop
 
     def _command(self, begin: int) -> tuple[tuple[bytes, ...], int]:
-        """Return the words of a command and the position after it, or none and *begin* if incomplete."""
+        """Return the arguments of a command and the position after it, or none and *begin* if incomplete."""
         data, stop = self._data, len(self._data)
         arguments = []
         self._needed = 0
         count, at = read_count(data, begin, stop)
         for _ in range(count):
-            length, first = read_word(data, at, stop)
+            length, first = read_argument(data, at, stop)
             if length < 0:
                 count, at = length, first
                 break

@@ -1,7 +1,7 @@
 """The compiled walk over an append-only log: commands and their keys.
 
 `walk` may stop at any byte of a window of the file; its state array (`walk_state`) has all it needs. A command is a
-header (``*3``), then words; a word is a header (``$5``), bytes and CRLF. Relevant words (name, keys, number of keys,
+header (``*3``), then arguments; an argument is a header (``$5``), bytes and CRLF. Relevant arguments (name, keys, number of keys,
 database of SELECT) must lie whole in the window; others are skipped, also beyond its end. A command's rows count when it
 ends. The grammar is that of `cluster_core.wire.requests`.
 """
@@ -61,7 +61,7 @@ class Commands(NamedTuple):
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
     code: NDArray[np.uint16]
-    words: NDArray[np.int64]
+    argc: NDArray[np.int64]
     db: NDArray[np.int32]
     time_s: NDArray[np.int64]
     first_key: NDArray[np.int32]
@@ -131,7 +131,7 @@ def known_names() -> Names:
 NEED, BATCH, GROW, GROW_KEYS, NAME, PLAIN, FAULT = range(7)
 
 # Phases.
-P_START, P_WORD, P_SKIP = range(3)
+P_START, P_ARGUMENT, P_SKIP = range(3)
 
 # Places in the state array.
 (
@@ -140,9 +140,9 @@ P_START, P_WORD, P_SKIP = range(3)
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes from POS on that are needed
-    SKIP,  # bytes of the word that are not passed yet, with its CRLF
+    SKIP,  # bytes of the argument that are not passed yet, with its CRLF
     ARGC,
-    WORD,
+    INDEX,  # of the current argument
     CODE,
     BEGIN,  # offset of the command
     ROWS,  # rows of whole commands
@@ -164,21 +164,21 @@ P_START, P_WORD, P_SKIP = range(3)
 ) = range(26)
 
 FIRST, LAST, STEP, NUMBER, AFTER_NUMBER, RANGE_CELLS = range(6)
-"""A range of keys: words *first* to *last* by *step*, `NONE` for none; or the word with their number, and their start."""
+"""A range of keys: arguments *first* to *last* by *step*, `NONE` for none; or the argument with their number, and their start."""
 RANGE_A, RANGE_B, STATE_LENGTH = range(RANGES, RANGES + 3 * RANGE_CELLS, RANGE_CELLS)
 NONE = -1
 
 
 _GRAMMAR = compiled(
-    requests, "read_number", "read_count", "read_word", "find_end", boundscheck=False, _nrt=False, forceinline=True
+    requests, "read_number", "read_count", "read_argument", "find_end", boundscheck=False, _nrt=False, forceinline=True
 )
 read_number, read_count = _GRAMMAR["read_number"], _GRAMMAR["read_count"]
-read_word, find_end = _GRAMMAR["read_word"], _GRAMMAR["find_end"]
+read_argument, find_end = _GRAMMAR["read_argument"], _GRAMMAR["find_end"]
 
 NUMBER_WORD_BYTES_MAX = 64
 NUMBER_TEXT_MAX = 7
 HEAD_BYTES = 24
-"""Maximum bytes of the header of a command or word."""
+"""Maximum bytes of the header of a command or argument."""
 
 
 @borrowing(forceinline=True)
@@ -255,7 +255,7 @@ def _forget_ranges(st: Any) -> None:
 
 @borrowing()
 def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
-    """Set the key range at *at* from the rule of command *code* in *cell*; return True if the words contradict the rule."""
+    """Set the key range at *at* from the rule of command *code* in *cell*; return True if the arguments contradict the rule."""
     st[at + FIRST] = st[at + NUMBER] = NONE
     st[at + LAST] = st[at + STEP] = st[at + AFTER_NUMBER] = 0
     kind, first = rules[code, cell], rules[code, cell + 1]
@@ -288,7 +288,7 @@ def _set_range(st: Any, at: int, first: int, end: int, step: int) -> bool:
 
 @borrowing()
 def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
-    """Set a key range from the word with the number of keys; return True if invalid."""
+    """Set a key range from the argument with the number of keys; return True if invalid."""
     step = st[at + STEP]
     count = -1 if length > NUMBER_WORD_BYTES_MAX else _count_of(data, start, length, step > 1)
     first = st[at + AFTER_NUMBER]
@@ -296,9 +296,9 @@ def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
 
 
 @borrowing(forceinline=True)
-def _is_in(st: Any, at: int, word: int) -> bool:
+def _is_in(st: Any, at: int, index: int) -> bool:
     first = st[at + FIRST]
-    return first >= 0 and first <= word <= st[at + LAST] and (word - first) % st[at + STEP] == 0
+    return first >= 0 and first <= index <= st[at + LAST] and (index - first) % st[at + STEP] == 0
 
 
 @borrowing()
@@ -328,7 +328,7 @@ def _stop(st: Any, pos: int, answer: int, want: int) -> int:
 
 @borrowing(forceinline=True)
 def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) -> None:
-    """Append a row for the key ``data[start:start + length]`` with its word at offset *here*."""
+    """Append a row for the key ``data[start:start + length]`` with its argument at offset *here*."""
     row = st[ROW]
     key_pos = st[KEY_POS]
     end = start + length
@@ -366,7 +366,7 @@ def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> Non
     commands.offset[number] = st[BEGIN]
     commands.size[number] = end - st[BEGIN]
     commands.code[number] = code
-    commands.words[number] = st[ARGC]
+    commands.argc[number] = st[ARGC]
     if code == names.select and st[SELECTED] >= 0:
         st[DB] = st[SELECTED]
     elif code == names.multi:
@@ -431,15 +431,15 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
                 return _refuse(st, data, after, -argc)
             st[BEGIN] = st[SHARE_AT] = st[BASE] + pos
             st[ARGC] = argc
-            st[WORD] = 0
+            st[INDEX] = 0
             st[CODE] = UNLISTED
             st[SELECTED] = -1
             st[LONG_KEY] = 0
             _forget_ranges(st)
             st[ROW] = st[ROWS]
             st[POS] = after
-            st[PHASE] = P_WORD
-        answer = _read_words(data, st, keys, names)
+            st[PHASE] = P_ARGUMENT
+        answer = _read_arguments(data, st, keys, names)
         if answer >= 0:
             return answer
         if st[LONG_KEY] > 0:  # only for complete commands: a log may end within one
@@ -448,47 +448,47 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
 
 
 @borrowing()
-def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
-    """Continue with the words of a command; return -1 at its end, or an answer of `walk`."""
+def _read_arguments(data: Any, st: Any, keys: Any, names: Any) -> int:
+    """Continue with the arguments of a command; return -1 at its end, or an answer of `walk`."""
     argc = st[ARGC]
     stop = st[STOP]
     if st[PHASE] == P_SKIP:
-        answer = _resume_word(data, st)
+        answer = _resume_argument(data, st)
         if answer >= 0:
             return answer
     pos = st[POS]
-    word = st[WORD]
-    while word < argc:
-        length, after = read_word(data, pos, stop)
+    index = st[INDEX]
+    while index < argc:
+        length, after = read_argument(data, pos, stop)
         if length < 0:
-            st[WORD] = word
+            st[INDEX] = index
             if length == -requests.CUT:
                 return _stop(st, pos, NEED, HEAD_BYTES)
             return _refuse(st, data, after, -length)
         end = after + length
-        is_count_a = word == st[RANGE_A + NUMBER]
-        is_count_b = word == st[RANGE_B + NUMBER]
-        is_database = word == 1 and argc == 2 and st[CODE] == names.select
-        is_key = word > 0 and (_is_in(st, RANGE_A, word) or _is_in(st, RANGE_B, word))
+        is_count_a = index == st[RANGE_A + NUMBER]
+        is_count_b = index == st[RANGE_B + NUMBER]
+        is_database = index == 1 and argc == 2 and st[CODE] == names.select
+        is_key = index > 0 and (_is_in(st, RANGE_A, index) or _is_in(st, RANGE_B, index))
         is_long = is_key and length > KEY_BYTES_MAX
         if is_long and st[LONG_KEY] == 0:
             st[LONG_KEY] = length
-        if is_long or not (word == 0 or is_key or is_count_a or is_count_b or is_database):
+        if is_long or not (index == 0 or is_key or is_count_a or is_count_b or is_database):
             if end + 2 > stop:
-                st[WORD] = word
-                return _skip_word(st, after, length)
+                st[INDEX] = index
+                return _skip_argument(st, after, length)
             pos = end + 2
-            word += 1
+            index += 1
             continue
         if end + 2 > stop:
-            st[WORD] = word
-            if (word == 0 and length > NAME_BYTES_MAX) or length > KEY_BYTES_MAX:  # no name, number or database
-                if word > 0:
+            st[INDEX] = index
+            if (index == 0 and length > NAME_BYTES_MAX) or length > KEY_BYTES_MAX:  # no name, number or database
+                if index > 0:
                     _drop_keys(st, keys)
-                return _skip_word(st, after, length)
+                return _skip_argument(st, after, length)
             return _stop(st, pos, NEED, end + 2 - pos)
         answer = -1
-        if word == 0:
+        if index == 0:
             answer = _read_name(data, st, pos, keys, names)
         elif is_database:
             selected = _read_digits(data, after, end)
@@ -511,11 +511,11 @@ def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
             ):
                 _drop_keys(st, keys)
         if answer >= 0:
-            st[WORD] = word
+            st[INDEX] = index
             return answer
         pos = end + 2
-        word += 1
-    st[WORD] = word
+        index += 1
+    st[INDEX] = index
     st[POS] = pos
     return -1
 
@@ -524,7 +524,7 @@ def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
 def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
     """Look up the command by its name at *pos*, whole in the window, and its keys; return -1, or an answer of `walk`."""
     stop = st[STOP]
-    length, after = read_word(data, pos, stop)
+    length, after = read_argument(data, pos, stop)
     code = -1
     if 0 < length <= NAME_BYTES_MAX:
         code = _find_name(data, after, length, names)
@@ -545,8 +545,8 @@ def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
 
 
 @borrowing()
-def _skip_word(st: Any, pos: int, length: int) -> int:
-    """Skip the part in the window of a word of *length* bytes."""
+def _skip_argument(st: Any, pos: int, length: int) -> int:
+    """Skip the part in the window of an argument of *length* bytes."""
     take = max(min(length, st[STOP] - pos), 0)
     st[SKIP] = length + 2 - take
     st[PHASE] = P_SKIP
@@ -554,18 +554,18 @@ def _skip_word(st: Any, pos: int, length: int) -> int:
 
 
 @borrowing()
-def _resume_word(data: Any, st: Any) -> int:
-    """Continue a word that reached beyond the window; return -1 at its end, or an answer of `walk`."""
-    answer = _skip_word(st, st[POS], st[SKIP] - 2)
+def _resume_argument(data: Any, st: Any) -> int:
+    """Continue an argument that reached beyond the window; return -1 at its end, or an answer of `walk`."""
+    answer = _skip_argument(st, st[POS], st[SKIP] - 2)
     pos = st[POS]
     if st[SKIP] > 2 or st[STOP] - pos < 2:
         return answer
     if data[pos] != 13 or data[pos + 1] != 10:
         return _refuse(st, data, pos, requests.CRLF)
     st[SKIP] = 0
-    st[WORD] += 1
+    st[INDEX] += 1
     st[POS] = pos + 2
-    st[PHASE] = P_WORD
+    st[PHASE] = P_ARGUMENT
     return -1
 
 

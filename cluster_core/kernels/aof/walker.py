@@ -37,7 +37,7 @@ from cluster_core.kernels.key_batch import NONE, KeyBatch, key_array, known
 from cluster_core.kernels.keys.list_lines import UNKNOWN_CODE, batch_of_keys
 from cluster_core.kernels.window import Window
 from cluster_core.rdb.grammar import KEY_TYPES
-from cluster_core.wire.requests import read_word
+from cluster_core.wire.requests import read_argument
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class CommandBatch:
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
     command: NDArray[np.uint16]
-    words: NDArray[np.int64]
+    argc: NDArray[np.int64]
     db: NDArray[np.int32]
     time_s: NDArray[np.int64]
     first_key: NDArray[np.int32]
@@ -77,7 +77,7 @@ def command_columns(batch: CommandBatch, names: Sequence[bytes]) -> list[pa.Arra
         pa.array(batch.offset),
         known(batch.db, pa.int32()),
         texts.take(pa.array(batch.command)),
-        pa.array(batch.words),
+        pa.array(batch.argc),
         pa.array(batch.size),
         pa.ListArray.from_arrays(offsets, key_array(batch.keys)),
         pa.ListArray.from_arrays(offsets, pa.array(batch.keys.slot.astype("int32"))),
@@ -194,8 +194,8 @@ class AofWalker:
             self._keys = self._keys.with_more_data(int(st[at.WANT]))
         elif answer == at.NAME:
             pos = int(st[at.POS])
-            word = self._window.data[pos : pos + int(st[at.WANT])].tobytes()
-            name = word[word.index(b"\n") + 1 : -2].lower()
+            argument = self._window.data[pos : pos + int(st[at.WANT])].tobytes()
+            name = argument[argument.index(b"\n") + 1 : -2].lower()
             if len(self.names) <= NAMES_MAX:
                 self._names.list(len(self.names), name)
                 self.names.append(name)
@@ -211,7 +211,7 @@ class AofWalker:
         data = self._window.data[first:end].tobytes()
         places, spans, pos = [], [], 0
         while pos < len(data):
-            length, start = read_word(data, pos, len(data))
+            length, start = read_argument(data, pos, len(data))
             places.append(pos)
             spans.append((start, length))
             pos = start + length + 2
@@ -257,7 +257,7 @@ class AofWalker:
         )  # fmt: skip
         self.commands += count
         batch = CommandBatch(
-            held.offset[:count], held.size[:count], held.code[:count], held.words[:count], held.db[:count], held.time_s[:count],
+            held.offset[:count], held.size[:count], held.code[:count], held.argc[:count], held.db[:count], held.time_s[:count],
             first_key, named,
         )  # fmt: skip
         self._carry_over()

@@ -88,9 +88,9 @@ class BusFollower:
         self._gathered = Gathered(keep_packed=self._keep_packed)
         self._messages = np.empty(MESSAGES_PER_CHUNK, dtype=bs.SPAN)
         self._listed, self._retired, self._events = (
-            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK),
-            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
-            rows_to_fill(bs.FOUND, bs.EVENTS_PER_SEGMENT * PACKETS_PER_CHUNK),
+            rows_to_fill(bs.STREAM_EVENT, 2 * PACKETS_PER_CHUNK),
+            rows_to_fill(bs.STREAM_EVENT, 2 * PACKETS_PER_CHUNK + 2),
+            rows_to_fill(bs.STREAM_EVENT, bs.EVENTS_PER_SEGMENT * PACKETS_PER_CHUNK),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ target; *peer*: row of the other direction; *state*: `FAST`, `SLOW` (plain code)
 *part_have* of *part_total* bytes at *part_at* of the side buffer (-1: none).
 """
 
-FOUND = np.dtype(
+STREAM_EVENT = np.dtype(
     [
         ("segment", np.int64),
         ("row", np.int32),
@@ -110,7 +110,7 @@ FOUND = np.dtype(
     ],
     align=True,
 )
-"""A record in a chunk: *segment*, *row*, *peer* and *direction* at that moment.
+"""A listed segment or a connection event of a chunk: *segment*, *row*, *peer* and *direction* at that moment.
 
 *mark*: `ACKNOWLEDGED` or 0 for listed segments; TCP flags, `UNREAD` (bytes sent since *since_ns*) or `READ` for
 connection events.
@@ -119,7 +119,7 @@ connection events.
 
 SPAN = np.dtype(
     [
-        *((name, FOUND[name]) for name in ("segment", "row", "peer", "direction")),
+        *((name, STREAM_EVENT[name]) for name in ("segment", "row", "peer", "direction")),
         ("buffer", np.uint8),
         ("at", np.int64),
         ("length", np.int64),
@@ -129,7 +129,7 @@ SPAN = np.dtype(
     ],
     align=True,
 )
-"""A message in a chunk: fields of `FOUND`, and *length* captured bytes at *at* of *buffer* (0 the window, 1 the side
+"""A message in a chunk: fields of `STREAM_EVENT`, and *length* captured bytes at *at* of *buffer* (0 the window, 1 the side
 buffer, 2 the plain code's)."""
 
 

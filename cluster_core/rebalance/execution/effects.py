@@ -16,10 +16,10 @@ ANSWER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send the command *words* to *node*."""
+    """Send the command *arguments*, name first, to *node*."""
 
     node: str
-    words: tuple[str | bytes, ...]
+    arguments: tuple[str | bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@
     return node ? (node.name === node.address ? node.name : `${node.name} (${node.address})`) : "none";
   };
 
-  // What is said about a slot
+  // Facts of a slot
   function describe(slot) {
     const readout = find("#readout");
-    const say = (field, words) => { readout.querySelector(`[data-field=${field}]`).textContent = words; };
+    const say = (field, text) => { readout.querySelector(`[data-field=${field}]`).textContent = text; };
     say("slot", String(slot));
     say("owner", ownerName(slot));
     say("keys", figures.count(data.keys[slot]));

@@ -15,10 +15,10 @@
   let from = 0, to = wholeUs, zone = "utc";
 
   const SVG = "http://www.w3.org/2000/svg";
-  const made = (name, attributes, words) => {
+  const made = (name, attributes, text) => {
     const element = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    if (words !== undefined) element.textContent = words;
+    if (text !== undefined) element.textContent = text;
     return element;
   };
   const percent = (us) => (100 * (us - from)) / (to - from);
@@ -56,34 +56,34 @@
       const step = stepUs ?? Math.ceil(least / DAY) * DAY;
       const origin = zone === "start" ? 0 : firstMs * 1000 + firstRestUs + offsetUs(from); // ticks fall on whole steps of the zone's clock
       const first = Math.ceil((from + origin) / step) * step - origin;
-      const found = [];
-      for (let at = first; at <= to; at += step) found.push(at);
-      return [found, step];
+      const times = [];
+      for (let at = first; at <= to; at += step) times.push(at);
+      return [times, step];
     }
     const months = MONTHS.find((count) => count * 30.4 * DAY >= least) ?? Math.ceil(least / (3652 * DAY)) * 120;
-    const found = [];
+    const times = [];
     const begin = parts(from);
     for (let month = Math.floor((begin.year * 12 + begin.month) / months) * months; ; month += months) {
       const at = Date.UTC(Math.floor(month / 12), month % 12, 1);
       const us = (at - firstMs) * 1000 - firstRestUs - offsetUs((at - firstMs) * 1000);
-      if (us > to) return [found, months * 30 * DAY];
-      if (us >= from) found.push(us);
+      if (us > to) return [times, months * 30 * DAY];
+      if (us >= from) times.push(us);
     }
   }
   function drawAxis() {
     const width = axis.clientWidth || 1000;
-    const [found, step] = ticks(width);
+    const [times, step] = ticks(width);
     axis.replaceChildren();
-    for (const at of found) {
+    for (const at of times) {
       const x = percent(at);
       axis.append(made("line", { class: "tick", x1: `${x}%`, x2: `${x}%`, y1: 20, y2: 26 }));
       if (x * width / 100 > TICK_PX * 1.2 && (100 - x) * width / 100 > TICK_PX / 2) axis.append(made("text", { x: `${x}%`, y: 16, "text-anchor": "middle" }, label(at, step)));
     }
-    axis.append(made("text", { class: "tick-first", x: 0, y: 16 }, zone === "start" ? since(from, step) : words(from).slice(0, 10)));
+    axis.append(made("text", { class: "tick-first", x: 0, y: 16 }, zone === "start" ? since(from, step) : timeText(from).slice(0, 10)));
     frame.setAttribute("aria-valuenow", String(Math.round(from / 1000)));
-    frame.setAttribute("aria-valuetext", `${words(from)} to ${words(to)}`);
+    frame.setAttribute("aria-valuetext", `${timeText(from)} to ${timeText(to)}`);
   }
-  function words(us) {
+  function timeText(us) {
     if (zone === "start") return since(us, 1000);
     const at = parts(us);
     return `${at.year}-${padded(at.month + 1)}-${padded(at.day)} ${at.clock}${fraction(at.restUs, 1000)}${zone === "utc" ? " UTC" : ""}`;
@@ -144,39 +144,39 @@
     const box = axis.getBoundingClientRect(), x = percent(us);
     cursor.hidden = x < 0 || x > 100;
     cursor.style.left = `${box.left - list.getBoundingClientRect().left + (x / 100) * box.width}px`;
-    for (const row of board.querySelectorAll(".lane-row")) row.classList.toggle("told", nodes.includes(row.dataset.node));
+    for (const row of board.querySelectorAll(".lane-row")) row.classList.toggle("highlighted", nodes.includes(row.dataset.node));
   }
-  function tell(step, scroll) {
-    for (const one of document.querySelectorAll(".steps .told, .mark.told")) one.classList.remove("told");
+  function highlight(step, scroll) {
+    for (const element of document.querySelectorAll(".steps .highlighted, .mark.highlighted")) element.classList.remove("highlighted");
     if (!step) return;
-    step.classList.add("told");
-    for (const mark of board.querySelectorAll(`[data-step="${step.id}"]`)) mark.classList.add("told");
+    step.classList.add("highlighted");
+    for (const mark of board.querySelectorAll(`[data-step="${step.id}"]`)) mark.classList.add("highlighted");
     if (scroll) step.scrollIntoView({ block: "nearest" });
     point(Number(step.dataset.at), step.dataset.nodes.split(" "));
   }
   function choose(story, focus) {
     const start = Number(story.dataset.from), end = Number(story.dataset.to), margin = Math.max((end - start) / 10, SHORTEST_US);
-    for (const one of stories) one.classList.toggle("chosen", one === story);
+    for (const other of stories) other.classList.toggle("chosen", other === story);
     const details = story.querySelector("details");
     if (details) details.open = true;
     show(start - margin, end + margin);
     if (focus) { story.focus({ preventScroll: true }); story.scrollIntoView({ block: "nearest" }); }
   }
   function step(by) {
-    const now = stories.findIndex((one) => one.classList.contains("chosen"));
+    const now = stories.findIndex((story) => story.classList.contains("chosen"));
     const next = stories[Math.min(Math.max(now + by, 0), stories.length - 1)];
     if (next) { choose(next, false); next.scrollIntoView({ block: "nearest" }); }
   }
-  for (const one of document.querySelectorAll(".steps > li")) {
-    one.tabIndex = 0;
-    one.addEventListener("pointerenter", () => tell(one, false));
-    one.addEventListener("focus", () => tell(one, false));
-    one.addEventListener("click", () => { const at = Number(one.dataset.at); if (at < from || at > to) show(at - (to - from) / 2, at + (to - from) / 2); tell(one, false); });
+  for (const item of document.querySelectorAll(".steps > li")) {
+    item.tabIndex = 0;
+    item.addEventListener("pointerenter", () => highlight(item, false));
+    item.addEventListener("focus", () => highlight(item, false));
+    item.addEventListener("click", () => { const at = Number(item.dataset.at); if (at < from || at > to) show(at - (to - from) / 2, at + (to - from) / 2); highlight(item, false); });
   }
-  list.addEventListener("pointerover", (event) => { const mark = event.target.closest?.("[data-step]"); if (mark) tell(document.getElementById(mark.dataset.step), false); });
+  list.addEventListener("pointerover", (event) => { const mark = event.target.closest?.("[data-step]"); if (mark) highlight(document.getElementById(mark.dataset.step), false); });
   list.addEventListener("click", (event) => {
-    const mark = event.target.closest?.("[data-step]"), told = mark && document.getElementById(mark.dataset.step);
-    if (told) { told.closest("details").open = true; tell(told, true); }
+    const mark = event.target.closest?.("[data-step]"), chosenStep = mark && document.getElementById(mark.dataset.step);
+    if (chosenStep) { chosenStep.closest("details").open = true; highlight(chosenStep, true); }
   });
   for (const link of board.querySelectorAll(".lane-incidents a")) {
     link.addEventListener("click", (event) => {

@@ -125,7 +125,7 @@ class AofStateReader:
             fed += len(piece)
             reader.feed(piece)
             for command in reader.commands():
-                apply(command.words)
+                apply(command.arguments)
         self._note_time(reader.time_s * 1000 if reader.time_s >= 0 else None)
         return Tail(reader.valid_end, fed, reader.open_transaction)
 

@@ -47,7 +47,9 @@ def test_live_bytes_are_those_of_a_base_that_the_server_wrote(server):
     reader.feed(data)
     for command in reader.commands():
         if command.name not in ("select", "xgroup", "xclaim"):
-            written[command.db, command.words[1]] = written.get((command.db, command.words[1]), 0) + command.size
+            written[command.db, command.arguments[1]] = (
+                written.get((command.db, command.arguments[1]), 0) + command.size
+            )
 
     rows = {(row.db, row.key): row for row in keyspace.rows()}
     followed = {place for place, row in rows.items() if row.type != "zset" or "redis" in server}

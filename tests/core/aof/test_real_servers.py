@@ -137,7 +137,7 @@ def test_a_server_cuts_a_truncated_log_where_we_end_it(server, cut):
     reader.feed(CUT_LOG[:cut])
     keyspace = Keyspace()
     for command in reader.commands():
-        keyspace.apply(command.words)
+        keyspace.apply(command.arguments)
     tail = Tail(reader.valid_end, cut, reader.open_transaction)
 
     with loading(binary, CUT_LOG[:cut], aof_load_truncated="yes") as (started, left):

@@ -39,8 +39,8 @@ def test_a_real_servers_log_gives_back_the_words_that_were_sent(server, request)
     read = [read_monitor_line(line, offset=0) for line in log.split(b"\r\n")]
     parsed = [line for line in read if line is not None]
 
-    assert [list(line.words) for line in parsed if line.words[0] == b"SET"] == commands
-    assert [line.words for line in parsed if line.words[0] == b"GET"] == [(b"GET", b"k")]
+    assert [list(line.arguments) for line in parsed if line.arguments[0] == b"SET"] == commands
+    assert [line.arguments for line in parsed if line.arguments[0] == b"GET"] == [(b"GET", b"k")]
     assert all(line.ts_ns > 10**18 for line in parsed)
     assert read[0] is None
     node.call("FLUSHALL")
@@ -69,11 +69,11 @@ def test_unix_sockets_and_ipv6_stand_in_the_place_of_the_address():
     for client in (b"unix:/run/x.sock", b"[::1]:5000", b"lua"):
         line = read_monitor_line(b"1795254729.693956 [3 " + client + b'] "PING"', offset=0)
         assert line is not None
-        assert line.words == (b"PING",)
+        assert line.arguments == (b"PING",)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_fail_in_another_way(raw):
     with contextlib.suppress(DecodeError):
         line = read_monitor_line(raw, offset=0)
-        assert line is None or line.words
+        assert line is None or line.arguments

@@ -182,7 +182,9 @@ def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refus
     usual = cluster.call
 
     def call(command):
-        forbidden = isinstance(command, Migrate) if refused == "MIGRATE" else "NODE" in getattr(command, "words", ())
+        forbidden = (
+            isinstance(command, Migrate) if refused == "MIGRATE" else "NODE" in getattr(command, "arguments", ())
+        )
         return Refused("NOPERM this user has no permissions") if forbidden else usual(command)
 
     cluster.call = call  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags, read_flags, write_flags
+from cluster_core.slots.node_flags import FLAG_NAMES, NodeFlags, read_flags, write_flags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Conflict, Node, Topology
 from cluster_core.topology.nodes_text import write_nodes
@@ -39,7 +39,7 @@ def topologies(draw: st.DrawFn) -> Topology:
     for index, node_id in enumerate(ids):
         migrating = draw(MARKS)
         importing = {slot: other for slot, other in draw(MARKS).items() if slot not in migrating}
-        flags = draw(st.lists(st.sampled_from([flag for word, flag in FLAG_WORDS.items() if word != "myself"])))
+        flags = draw(st.lists(st.sampled_from([flag for word, flag in FLAG_NAMES.items() if word != "myself"])))
         bits = NodeFlags(0)
         for flag in flags:
             bits |= flag

@@ -79,10 +79,10 @@ def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
 
 def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
     page.run("document.querySelector('.story details').open = true; document.querySelector('.steps > li').focus()")
-    marked = page.run("return [...document.querySelectorAll('.lane-row.told')].map((one) => one.dataset.node)")
+    marked = page.run("return [...document.querySelectorAll('.lane-row.highlighted')].map((one) => one.dataset.node)")
 
     assert marked == [A]
-    assert page.run("return document.querySelectorAll('.mark.told').length") == 1
+    assert page.run("return document.querySelectorAll('.mark.highlighted').length") == 1
     assert page.run("return document.querySelector('.time-cursor').hidden") is False
 
 

@@ -33,7 +33,7 @@ def test_every_command_is_a_row_with_keys_slots_and_time(read, tmp_path):
     for place, row in rows.items():
         command = told[place]
         assert row["command"].encode() == command.name
-        assert (row["db"], row["words"], row["bytes"]) == (command.db, command.words, command.size)
+        assert (row["db"], row["words"], row["bytes"]) == (command.db, command.argc, command.size)
         assert [bytes(key) for key in row["keys"]] == [key.key for key in command.keys]
         assert row["slots"] == [key.slot for key in command.keys]
         assert (row["time"] is None) == (command.time_s < 0)
