@@ -53,7 +53,7 @@ def test_times_are_columns_twice_and_a_message_may_be_missing() -> None:
     }
 
 
-def test_a_field_that_does_not_say_what_it_holds_is_refused() -> None:
+def test_a_field_without_a_description_is_refused() -> None:
     with pytest.raises(KeyError, match=r"Silent\.colour"):
         columns_of(Silent)
 

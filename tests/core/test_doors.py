@@ -36,7 +36,7 @@ def test_a_name_that_is_not_offered_is_no_attribute():
         exec("from cluster_core.node import no_such_name")
 
 
-def test_importing_the_project_loads_none_of_what_it_stands_on():
+def test_importing_the_project_loads_no_dependencies():
     """It works before anything is installed, and at once."""
     program = "import slotscope, cluster_core.node, sys; print(*sys.modules)"
     done = subprocess.run(

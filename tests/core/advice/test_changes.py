@@ -37,14 +37,14 @@ def test_counted_changes_come_first_by_what_they_save():
     assert all(change.how and change.risk and change.undo for change in changes)
 
 
-def test_an_upgrade_claims_nothing_of_keys_that_other_changes_lay_out_anew():
+def test_an_upgrade_does_not_count_keys_of_other_changes():
     upgrade = by_kind(SUMS)[Kind.UPGRADE, True]
 
     assert upgrade.subject == b"valkey 9.1, jemalloc"
     assert upgrade.saved_bytes == 400_000 - 120_000
 
 
-def test_all_counted_changes_together_save_less_than_there_is():
+def test_counted_changes_save_less_than_the_total():
     assert sum(change.saved_bytes for change in rank_changes(SUMS) if change.counted) < SUMS.now
 
 
@@ -55,7 +55,7 @@ def test_a_server_that_does_not_load_these_dumps_is_not_advised():
     assert not any(change.kind is Kind.UPGRADE for change in rank_changes(sums))
 
 
-def test_a_curve_adds_up_and_its_knee_is_the_first_that_brings_most():
+def test_a_curve_adds_up_and_its_knee_is_the_first_with_most_of_the_gain():
     points = curve("x", [Step(128, 1, 10, 100), Step(256, 5, 80, 250), Step(512, 1, 5, 400)])
 
     assert [(point.keys, point.saved_bytes, point.walked_max, point.is_knee) for point in points] == [

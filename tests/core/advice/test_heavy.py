@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster_core.advice.totals import Held, Splittable, expiries, splits
 
 
-def test_prefixes_of_which_no_key_expires_are_told_once_by_what_is_untouched():
+def test_prefixes_without_expiry_are_listed_once_by_untouched_keys():
     held = [
         Held(b"a:", 100, 0, 5000, 4000), Held(b"a:b:", 50, 0, 2500, 2000), Held(b"c:", 100, 3, 5000, 5000), Held(b"d:", 10, 0, 10, 10),
     ]  # fmt: skip
@@ -13,21 +13,21 @@ def test_prefixes_of_which_no_key_expires_are_told_once_by_what_is_untouched():
     assert [(expiry.subject, expiry.saved_bytes) for expiry in expiries(held, 10_000)] == [(b"a:", 4000)]
 
 
-def test_what_is_untouched_is_not_guessed():
+def test_untouched_keys_are_not_guessed():
     (hint,) = expiries([Held(b"a:", 100, 0, 5000, None)], 10_000)
 
     assert hint.saved_bytes is None
     assert "not recorded" in hint.how
 
 
-def test_a_key_is_cut_into_pieces_below_a_hundredth_of_a_master_and_its_slot_told():
+def test_a_large_key_is_cut_into_pieces_and_its_slot_named():
     (hint,) = splits([Splittable("split_key", b"big", 7, 50_000, 1000, "elements")], {7: 60_000}, 1_000_000)
 
     assert "5 pieces of about 200 elements" in hint.how
     assert "slot 7 falls from 0.06 to about 0.02 MB" in hint.how
 
 
-def test_what_is_small_or_has_one_element_is_left_whole():
+def test_small_keys_and_single_elements_are_left_whole():
     assert (
         splits(
             [
@@ -41,7 +41,7 @@ def test_what_is_small_or_has_one_element_is_left_whole():
     )
 
 
-def test_a_tag_is_parted_by_what_it_holds_beside_keys_that_are_cut_themselves():
+def test_a_tag_is_split_without_the_keys_that_are_cut():
     large = Splittable("split_key", b"{t}:large", 3, 900_000, 1000, "bytes")
     few = Splittable("split_tag", b"t", 3, 905_000, 51, "keys")
     many = Splittable("split_tag", b"t", 3, 940_000, 41, "keys")

@@ -27,7 +27,7 @@ def after(*commands) -> Keyspace:
 
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("log", LOGS)
-def test_base_and_increments_leave_what_the_server_answered(server, log):
+def test_base_and_increments_give_the_servers_values(server, log):
     """Every key's type, count and expiry, equal to the recorded truth; only sparse HyperLogLogs are uncertain, nothing is refused."""
     keyspace = replay(Keyspace(), files_of(server, log))
 
@@ -82,7 +82,7 @@ def test_commands_of_a_transaction_run_at_its_end():
         (("GEORADIUS", "k2", 1, 2, 3, "m", "STORE", "k"), "georadius"),
     ],
 )
-def test_what_is_not_modelled_is_counted_named_and_its_key_flagged(command, name):
+def test_unmodelled_commands_are_counted_named_and_their_keys_flagged(command, name):
     """Never guessed; the key is certain again when it is made anew."""
     begin = (("SADD", "k", "a", "b", "c"), ("ZADD", "k2", 1, "m"), command)
 
@@ -105,7 +105,7 @@ def test_commands_that_a_server_would_refuse_change_nothing():
     assert keyspace.refused == 10
 
 
-def test_restore_brings_a_value_as_dump_gave_it():
+def test_restore_returns_the_dumped_value():
     """A set of two integers, as Redis 7.0 dumps it (intset), with an absolute time."""
     payload = b"\x0b\x0c" + b"\x02\0\0\0\x02\0\0\0\x01\0\x02\0" + b"\x0a\0" + bytes(8)
 

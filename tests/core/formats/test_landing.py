@@ -26,7 +26,7 @@ SOURCES = st.one_of(st.just(""), st.text(max_size=200).map(source_of))
 
 
 @given(SOURCES, MICROSECONDS, st.none() | MICROSECONDS, st.sampled_from(sorted(set(SUFFIXES.values()))))
-def test_a_name_says_whose_it_is_and_when(source, from_ns, to_ns, suffix):
+def test_a_file_name_has_node_and_time(source, from_ns, to_ns, suffix):
     recorded = RecordedFile(source, from_ns, to_ns, suffix)
 
     assert read_name(recorded.name) == recorded
@@ -55,12 +55,12 @@ def test_names_are_in_the_order_of_their_times(times):
         "",
     ],
 )
-def test_other_names_are_nobodys(name):
+def test_other_names_belong_to_no_node(name):
     assert read_name(name) is None
 
 
 @pytest.mark.parametrize("address", [("10.0.0.1", 7000), ("fd00::1", 7000), ("2001:db8::7000", 65535)])
-def test_the_name_of_a_log_says_whose_it_is(address):
+def test_a_log_file_name_has_its_node(address):
     """Also where groups of an IPv6 address look like ports."""
     ip, port = address
     written = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
@@ -69,7 +69,7 @@ def test_the_name_of_a_log_says_whose_it_is(address):
     assert address_of(RecordedFile(source_of(f"{ip}:{port}"), 0, 1000, "log").name) == address
 
 
-def test_a_log_that_is_nobodys_has_no_address():
+def test_a_log_without_a_node_has_no_address():
     assert address_of(RecordedFile(source_of("redis-server.log"), 0, 1000, "log").name) is None
     assert address_of("7000.log") is None
 
@@ -91,14 +91,14 @@ def test_a_gap_is_one_line_that_is_read_again(gap):
     "line",
     [b"", b"{", b"[]", b"{}", b'{"kind":"x"}', b'{"kind":"bus","from":"x","to":null,"reason":"torn"}', b"[" * 100_000],
 )
-def test_what_is_no_gap_says_its_line(line):
+def test_an_invalid_gap_names_its_line(line):
     with pytest.raises(DecodeError) as refused:
         read_gap(line, line=7)
 
     assert refused.value.offset == 7
 
 
-def test_a_gap_that_ended_is_told_once():
+def test_an_ended_gap_is_reported_once():
     begun = Gap(Kind.BUS, 1_000, None, Reason.DISK_FULL)
     other = Gap(Kind.POLLS, 1_000, None, Reason.UNREACHABLE, "10.0.0.1:7000", "refused")
 
@@ -125,5 +125,5 @@ def test_a_file_of_a_log_shipper_has_the_time_in_its_name(name):
     "path",
     ["c/p/logs/redis.log.gz", "c/p/logs/20261341T140100.gz", "c/p/logs/.1764338460.gz", "c/p/bus/1764338460-1.gz"],
 )
-def test_files_without_a_time_are_no_files_of_a_shipper(path):
+def test_files_without_a_time_are_not_from_a_shipper(path):
     assert read_path(path) is None

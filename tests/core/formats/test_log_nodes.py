@@ -44,14 +44,14 @@ def test_a_reset_gives_the_node_another_id():
     assert split(*lines) == ([("", [A, B], [1, 2, 3, 4, 5, 6])], [])
 
 
-def test_processes_that_write_in_turns_are_told_apart_by_their_numbers():
+def test_interleaved_processes_are_separated_by_their_numbers():
     """Several servers of a host in one file."""
     lines = [*start(7, 1, A), *start(8, 2, B), line(7, 3, OK), line(8, 3, OK)]
 
     assert split(*lines) == ([("", [A], [1, 2, 5]), ("", [B], [3, 4, 6])], [])
 
 
-def test_logs_one_behind_another_are_told_apart_by_the_time_that_goes_back():
+def test_concatenated_logs_are_separated_where_time_goes_back():
     """cat of the logs of containers, where each process is 1."""
     lines = [*start(1, 10, A), line(1, 11, OK), *start(1, 5, B), line(1, 6, OK)]
 
@@ -93,7 +93,7 @@ def test_a_source_that_never_names_its_node_stays_apart():
     assert conflicts == []
 
 
-def test_lines_before_the_first_start_are_of_no_node_where_two_write():
+def test_lines_before_the_first_start_have_no_node_if_two_write():
     """They may be of either."""
     logs, (reason,) = split(line(5, 1, OK), *start(7, 2, A), *start(8, 2, B))
 
@@ -101,7 +101,7 @@ def test_lines_before_the_first_start_are_of_no_node_where_two_write():
     assert reason.startswith("no line says which node process 5 is")
 
 
-def test_a_log_behind_another_without_a_start_is_refused():
+def test_a_concatenated_log_without_a_start_is_refused():
     """Two rotated files in one: time goes back, and no line says who wrote the second half."""
     logs, (reason,) = split(line(1, 500, OK), line(1, 2, OK))
 

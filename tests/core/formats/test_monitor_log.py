@@ -30,7 +30,7 @@ def watched(node, commands):
 
 
 @pytest.mark.parametrize("server", ["valkey_cluster_node", "redis_cluster_node"])
-def test_a_real_servers_log_gives_back_the_words_that_were_sent(server, request):
+def test_a_real_servers_log_returns_the_sent_arguments(server, request):
     """With every byte that a key can have, and a script's own commands."""
     node = request.getfixturevalue(server)
     commands = [[b"SET", key, value] for key in HOSTILE for value in HOSTILE[:3]]
@@ -58,7 +58,7 @@ def test_a_real_servers_log_gives_back_the_words_that_were_sent(server, request)
         b"1795254729.693956 [0 h:1]",
     ],
 )
-def test_a_line_that_is_none_is_refused_with_its_offset(line):
+def test_an_invalid_line_is_refused_with_its_offset(line):
     with pytest.raises(DecodeError) as caught:
         read_monitor_line(line, offset=77, source="f")
 
@@ -73,7 +73,7 @@ def test_unix_sockets_and_ipv6_stand_in_the_place_of_the_address():
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_the_reader_fail_in_another_way(raw):
+def test_any_bytes_are_read_or_a_decode_error(raw):
     with contextlib.suppress(DecodeError):
         line = read_monitor_line(raw, offset=0)
         assert line is None or line.arguments

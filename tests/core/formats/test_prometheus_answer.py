@@ -124,12 +124,12 @@ def test_a_server_is_known_by_its_address(instance, labels, address):
         (b'{"data": {"result": [1]}}', "not an answer of Prometheus"),
     ],
 )
-def test_what_is_no_answer_is_refused_in_a_line(raw, reason):
+def test_an_invalid_answer_is_refused_in_one_line(raw, reason):
     with pytest.raises(DecodeError, match=reason):
         MetricReader().feed(raw or b"\n{")
 
 
-def test_values_that_are_no_numbers_are_left_out():
+def test_non_numeric_values_are_skipped():
     """NaN and infinities are values of Prometheus."""
     values = [[1000, "NaN"], [1001, "+Inf"], ["x", "1"], [None], 7, [1002, "1"]]
 
@@ -139,7 +139,7 @@ def test_values_that_are_no_numbers_are_left_out():
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(["data", "result", "metric", "values", "value", "status", "__name__"]), x, max_size=4)))  # fmt: skip
-def test_no_answer_raises_anything_else(document):
+def test_any_answer_is_read_or_a_decode_error(document):
     reader = MetricReader()
     with suppress(DecodeError):
         reader.feed(json.dumps(document).encode())

@@ -48,7 +48,7 @@ def one(line: str | bytes, **options) -> LogRow | BadLine:
         "Nov 21 10:11:13 host-1 redis-server[7]: 7:M 21 Nov 2026 10:11:12.345 # Cluster state changed: fail\r",
     ],
 )
-def test_a_line_says_the_same_in_every_form(line):
+def test_a_line_has_the_same_event_in_every_form(line):
     """R160: plain and logfmt, local time, ISO 8601 and milliseconds, and what forwarders write before the pid."""
     row = one(line)
 
@@ -58,7 +58,7 @@ def test_a_line_says_the_same_in_every_form(line):
 
 
 @pytest.mark.parametrize(("mark", "level"), [(".", "debug"), ("-", "verbose"), ("*", "notice"), ("#", "warning")])
-def test_every_level_has_its_word(mark, level):
+def test_every_level_has_its_name(mark, level):
     """R160: the level is one character behind the time."""
     assert one(f"1:S 21 Nov 2026 10:11:12.345 {mark} x").level == level
 
@@ -163,12 +163,12 @@ def test_a_text_of_either_server_is_an_event(text, kind, subject, peer, epoch, d
         f"Failover auth granted to {A.upper()} for epoch 1",
     ],
 )
-def test_a_text_that_only_holds_the_words_is_none(text):
+def test_a_text_that_only_contains_an_events_text_is_no_event(text):
     """Clients choose what some lines hold: an event is known by how the text begins."""
     assert event_of(text) is None
 
 
-def test_what_servers_write_beside_the_lines_is_known():
+def test_other_output_of_servers_is_recognised():
     """Banner, signal handler, bug report: skipped, counted, not bad."""
     noise = (
         b"\n                _._                                                  \n"
@@ -198,7 +198,7 @@ def test_what_servers_write_beside_the_lines_is_known():
         (b"1 Nov 2026 10:11:12.345 # the beginning was cut off", "not a line of a server log"),
     ],
 )
-def test_a_line_that_is_none_is_told_with_its_place(raw, reason):
+def test_an_invalid_line_is_reported_with_its_place(raw, reason):
     """Bad input: line, offset and reason, and reading goes on behind it."""
     good = b"7:M 21 Nov 2026 10:11:12.345 # Cluster state changed: ok\n"
 
@@ -222,7 +222,7 @@ def test_an_endless_line_is_bad_and_takes_no_memory():
     assert (row.line, row.offset) == (2, 5 * LINE_BYTES_MAX + 1)
 
 
-def test_bytes_that_are_no_text_are_escaped():
+def test_non_text_bytes_are_escaped():
     row = one(b"7:M 21 Nov 2026 10:11:12.345 * \xff\xfe\x00 name")
 
     assert row.text == "\\xff\\xfe\x00 name"
@@ -289,7 +289,7 @@ def test_local_times_are_those_of_the_given_zone():
     assert one(line, zone=ZoneInfo("Asia/Kolkata")).ts_ns == MOMENT_NS - 19_800_000_000_000
 
 
-def test_the_hour_that_comes_twice_goes_on_in_order():
+def test_the_repeated_hour_stays_in_order():
     """Berlin, 25 October 2026: 02:59 is followed by 02:00, one minute later."""
     lines = [
         f"7:M 25 Oct 2026 0{hour}:{minute:02}:00.000 * x" for hour, minute in ((2, 0), (2, 59), (2, 0), (2, 59), (3, 0))
@@ -302,7 +302,7 @@ def test_the_hour_that_comes_twice_goes_on_in_order():
     assert [later - times[0] for later in times] == [0, 59, 60, 119, 120]
 
 
-def test_a_clock_that_is_set_back_a_little_is_no_change_of_zone():
+def test_a_clock_set_back_a_little_is_not_a_change_of_zone():
     """Steps of less than a minute are believed, also in that hour."""
     lines = b"7:M 25 Oct 2026 02:30:30.000 * x\n7:M 25 Oct 2026 02:30:20.000 * x\n"
 
@@ -311,7 +311,7 @@ def test_a_clock_that_is_set_back_a_little_is_no_change_of_zone():
     assert second.ts_ns - first.ts_ns == -10_000_000_000
 
 
-def test_a_replica_that_asks_for_a_resync_names_the_byte_that_it_wants_next():
+def test_a_resync_request_names_the_next_byte():
     """That tells how far a master had come that was deposed."""
     event = event_of(f"Trying a partial resynchronization (request {'a' * 40}:525).")
 

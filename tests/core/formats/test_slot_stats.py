@@ -72,7 +72,7 @@ def test_a_poll_has_a_time_and_a_node():
         (b'{"time": 1, "slot_stats": [[true, {}]]}', "entry 0 is not a slot"),
     ],
 )
-def test_a_line_that_is_no_poll_says_why(line, reason):
+def test_an_invalid_poll_line_has_a_reason(line, reason):
     with pytest.raises(DecodeError) as caught:
         read_slot_stats_line(line, line=9, source="f")
 
@@ -81,7 +81,7 @@ def test_a_line_that_is_no_poll_says_why(line, reason):
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_make_the_readers_fail_in_another_way(data):
+def test_any_bytes_are_read_or_a_decode_error(data):
     for read in (
         read_slot_stats,
         lambda raw: read_slot_stats_line(raw, line=1),

@@ -31,7 +31,7 @@ def test_the_cluster_is_up_with_every_slot_and_a_majority(coverage: Coverage, fu
 @pytest.mark.parametrize(
     ("flag", "expected"), [(0, Coverage(False, 3, 3)), (PFAIL, Coverage(False, 3, 2)), (FAIL, Coverage(True, 3, 2))]
 )
-def test_a_failed_owner_leaves_its_slots_uncovered_and_a_doubted_one_only_does_not_count(
+def test_a_failed_owner_leaves_slots_uncovered_and_a_suspected_owner_does_not_count(
     flag: int, expected: Coverage
 ) -> None:
     """R107, R108; C is a master without slots and has no vote."""

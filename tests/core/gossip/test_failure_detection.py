@@ -35,7 +35,7 @@ def silent_bench() -> Bench:
 @pytest.mark.parametrize(
     ("heard_ms", "after_ms", "doubted"), [(None, 0, False), (None, 1, True), (1500, 0, False), (1500, 1, True)]
 )
-def test_silence_beyond_the_timeout_is_doubt(heard_ms: int | None, after_ms: int, doubted: bool) -> None:
+def test_silence_beyond_the_timeout_is_pfail(heard_ms: int | None, after_ms: int, doubted: bool) -> None:
     """R37, R53: more than T since the younger of ping and data."""
     bench = pinged_bench(heard_ms or 0)
     if heard_ms:
@@ -55,7 +55,7 @@ def test_a_reconnection_does_not_hide_an_outage() -> None:
     assert bench.peer(C).ping_sent_ms == bench.now_ms - 500
 
 
-def test_doubt_of_a_quorum_is_a_failure_that_everybody_is_told() -> None:
+def test_pfail_of_a_quorum_is_a_broadcast_failure() -> None:
     """R51, R54: four voters, three doubts."""
     bench = silent_bench()
     bench.hear(report(A))
@@ -67,7 +67,7 @@ def test_doubt_of_a_quorum_is_a_failure_that_everybody_is_told() -> None:
     assert bench.peer(C).flags & (PFAIL | FAIL) == FAIL
 
 
-def test_reports_about_a_node_that_we_reach_do_not_suffice() -> None:
+def test_reports_about_a_reachable_node_do_not_suffice() -> None:
     """R54: our own PFAIL is needed."""
     bench = Bench(slots=SLOTS)
 
@@ -130,9 +130,7 @@ def test_a_report_that_does_not_count(profile: Profile, before: Message, message
 
 
 @pytest.mark.parametrize(("profile", "decides"), [(REDIS_7_0, False), (VALKEY_8_0, False), (VALKEY_8_1, True)])
-def test_a_voter_of_valkey_8_1_decides_when_its_own_doubt_is_the_last_that_was_missing(
-    profile: Profile, decides: bool
-) -> None:
+def test_a_voter_of_valkey_8_1_decides_with_its_own_pfail_as_the_last(profile: Profile, decides: bool) -> None:
     """R53, R132."""
     bench = pinged_bench(TIMEOUT_MS, profile)
     for reporter in (A, B):
@@ -165,7 +163,7 @@ def test_a_voting_master_stays_failed_for_two_timeouts(after_ms: int, cleared: b
     assert bool(bench.peer(C).flags & FAIL) != cleared
 
 
-def test_a_replica_is_well_again_with_its_first_pong() -> None:
+def test_a_replica_recovers_with_its_first_pong() -> None:
     """R55b."""
     bench = Bench(slots={A: "0-16383"})
     bench.hear(ping(C, slots="0-16383", replicaof=A))

@@ -184,7 +184,7 @@ def test_reset_hard_leaves_a_new_node_alone() -> None:
     assert (bench.view.myself.slots, bench.view.myself.config_epoch, bench.view.current_epoch) == (0, 0, 0)
 
 
-def test_a_restart_keeps_failures_and_drops_doubts() -> None:
+def test_a_restart_keeps_fail_and_drops_pfail() -> None:
     """R129: nodes.conf."""
     bench = Bench((A, B))
     bench.peer(A).flags |= PFAIL

@@ -108,7 +108,7 @@ def test_a_named_server_follows_the_rules_of_its_own_family(version: str, names:
     assert [profile.name for profile in signs.fitting] == names
 
 
-def test_a_node_that_was_upgraded_is_seen_as_what_it_is_now() -> None:
+def test_an_upgraded_node_has_its_new_version() -> None:
     """Signs that contradict all that was seen before are of another process."""
     signs = ProfileSigns()
     signs.note(said(PING, 0x111))
@@ -127,7 +127,7 @@ def test_flags_that_no_server_has_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_what_the_machine_of_a_profile_sends_fits_that_profile(name: str) -> None:
+def test_messages_of_a_profiles_machine_match_that_profile(name: str) -> None:
     """The table of profiles says both what is sent and what is recognised."""
     cluster = Cluster(4, profile=PROFILES[name], node_timeout_ms=1000)
     cluster.keep_messages = True

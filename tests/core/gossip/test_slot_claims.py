@@ -29,7 +29,7 @@ EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(P
 
 
 @EVERY_PROFILE
-def test_unassigned_slots_go_to_whoever_claims_them(profile: Profile) -> None:
+def test_unassigned_slots_go_to_the_claiming_node(profile: Profile) -> None:
     """R70."""
     bench = Bench(profile=profile)
 
@@ -50,7 +50,7 @@ def test_only_a_greater_epoch_takes_a_slot(profile: Profile, epoch: int, winner:
 
 
 @EVERY_PROFILE
-def test_a_slot_that_its_owner_stops_to_claim_stays_but_is_free_to_take(profile: Profile) -> None:
+def test_an_unclaimed_slot_stays_with_its_owner_but_is_free(profile: Profile) -> None:
     """R71; in Redis 6.2 an older epoch cannot take it."""
     bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 5})
 
@@ -114,7 +114,7 @@ def test_an_update_makes_a_replica_the_owner() -> None:
     assert (bench.peer(B).slots, bench.peer(A).slots) == (slot_bits("0-99"), 0)
 
 
-def test_an_update_of_an_epoch_that_we_know_is_ignored() -> None:
+def test_an_update_of_a_known_epoch_is_ignored() -> None:
     """R78."""
     bench = Bench(slots={A: "0-99"}, epochs={A: 5, B: 6})
 
@@ -159,7 +159,7 @@ def test_redis_8_moves_them_to_its_master_in_the_same_shard() -> None:
     assert bench.peer(B).config_epoch == 2
 
 
-def test_valkey_9_drops_a_message_in_which_a_master_is_a_replica_of_long_ago() -> None:
+def test_valkey_9_drops_a_message_with_an_outdated_replica_role() -> None:
     """R64, R133: stale by the epoch of its master."""
     bench = Bench(profile=VALKEY_9_1, slots={A: "0-99"}, epochs={A: 1, B: 7})
     bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
@@ -256,7 +256,7 @@ def with_shard(sender: str, shard: str, **fields: object) -> Message:
 
 @pytest.mark.parametrize(("profile", "is_aligned"), [(REDIS_7_4, False), (REDIS_8, True), (VALKEY_8_0, False)])
 @pytest.mark.parametrize(("teller", "other"), [(A, B), (B, A)], ids=["master first", "replica first"])
-def test_a_shard_shares_the_id_that_one_of_it_tells_in_redis_8(
+def test_a_shard_shares_the_announced_id_in_redis_8(
     profile: Profile, is_aligned: bool, teller: str, other: str
 ) -> None:
     """R65, updateShardId: whoever is upgraded first takes the others along."""

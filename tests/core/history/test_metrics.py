@@ -17,7 +17,7 @@ PROMOTED_NS = 1795824135_216_000_000
 S = 1_000_000_000
 
 
-def test_a_promotion_is_found_from_metrics_alone_within_bounds_that_hold_the_truth():
+def test_a_promotion_is_dated_from_metrics_alone_within_true_bounds():
     reader = MetricReader()
     reader.feed(gzip.decompress(RECORDED.read_bytes()))
     views: dict[tuple[str, str], list[NodeViewRow]] = {}

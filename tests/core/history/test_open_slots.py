@@ -42,7 +42,7 @@ def test_logs_of_masters_show_when_a_slot_was_opened_and_closed() -> None:
     assert opened == [(7, OLD, NEW, 3_000_000_000), (8, OLD, NEW, None)]
 
 
-def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
+def test_a_slot_left_open_by_a_crash_is_an_incident() -> None:
     tale = quiet_tale()
     tale.rows = [row for row in tale.rows if (row.observer, getattr(row, "node_id", "")) not in ((R, A), (B, A))]
     for observer in (B, R):
@@ -65,7 +65,7 @@ def test_a_slot_that_a_crash_left_open_is_an_incident() -> None:
     assert "CLUSTER SETSLOT 50 STABLE" in step_text(incident.steps[0], names)
 
 
-def test_a_slot_that_is_on_its_way_is_no_incident() -> None:
+def test_a_migrating_slot_is_no_incident() -> None:
     """Its keys are being moved: no node failed, and it was closed."""
     history = quiet_tale().history(open_marks=marks(50, *range(5, 25)), samples=SAMPLES)
 

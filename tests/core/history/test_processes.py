@@ -54,7 +54,7 @@ def test_a_restart_has_the_end_of_the_old_process_and_the_start_of_the_new_one()
     )  # fmt: skip
 
 
-def test_a_process_that_was_killed_ended_between_its_last_line_and_the_start_of_the_next() -> None:
+def test_a_killed_process_ended_between_its_last_line_and_the_next_start() -> None:
     lines = [line(MASTER, 0, "started"), line(MASTER, 4, "state-ok"), line(MASTER, 9, "started")]
 
     (process,) = restarts_of(Lines(lines), ())
@@ -94,7 +94,7 @@ def test_a_new_replica_of_an_empty_master_is_no_loss() -> None:
     assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
 
 
-def test_restarts_one_after_another_are_a_rolling_restart() -> None:
+def test_successive_restarts_are_a_rolling_restart() -> None:
     lines = [entry for at, node in enumerate(PORTS) for entry in restart(node, 10 + 20 * at)]
 
     (incident,) = find_incidents(history(lines))
@@ -103,7 +103,7 @@ def test_restarts_one_after_another_are_a_rolling_restart() -> None:
     assert [step.kind for step in incident.steps] == ["process-ended", "process-started"] * 3
 
 
-def test_restarts_at_one_time_are_not_called_one_after_another() -> None:
+def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
     (incident,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
 
     assert (incident.kind, incident.variant) == ("restart", "together")

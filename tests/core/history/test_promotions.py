@@ -63,7 +63,7 @@ def seconds(sighting: Sighting) -> tuple[float, float]:
     return sighting.min_ns / S, sighting.max_ns / S
 
 
-def test_a_row_of_its_own_that_turns_from_replica_to_master_is_a_promotion_between_two_polls() -> None:
+def test_a_change_of_the_own_role_between_two_polls_is_a_promotion() -> None:
     (promotion,) = seen_in_views(polled(NEW, by_s=10.5, after_s=9.5), {})
 
     assert (promotion.winner, promotion.old, promotion.epoch, promotion.slots, promotion.first_hand) == (
@@ -76,7 +76,7 @@ def test_a_row_of_its_own_that_turns_from_replica_to_master_is_a_promotion_betwe
     assert seconds(promotion) == (9.5, 10.5)
 
 
-def test_what_an_observer_missed_while_it_stood_still_may_have_been_any_time_since() -> None:
+def test_events_missed_by_a_stopped_observer_have_wide_bounds() -> None:
     """Its first answer after a hole in the polls still shows what it knew before."""
     asked = [1, 2, 3, 9.9, 10.5]
 
@@ -93,7 +93,7 @@ def test_a_reset_replica_is_not_promoted() -> None:
     assert list(seen_in_views(views, {})) == []
 
 
-def test_the_log_of_the_winner_says_when_with_which_epoch_and_that_nobody_ordered_it() -> None:
+def test_the_winners_log_has_time_epoch_and_no_order() -> None:
     (promotion,) = seen_in_logs(Lines(WON))
 
     assert (promotion.winner, promotion.old, promotion.epoch, promotion.order) == (NEW, OLD, 6, "automatic")
@@ -131,11 +131,11 @@ def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_log_of_the_winner_says_who_wanted_it(lines: list[LoggedLine], order: str) -> None:
+def test_the_winners_log_names_the_reason(lines: list[LoggedLine], order: str) -> None:
     assert [promotion.order for promotion in seen_in_logs(Lines(lines))] == [order]
 
 
-def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its_log() -> None:
+def test_votes_and_followers_show_a_promotion_without_the_winners_log() -> None:
     without = [entry for entry in WON if entry.observer != NEW]
 
     (promotion,) = seen_in_logs(Lines(without))
@@ -144,7 +144,7 @@ def test_votes_for_a_node_that_others_then_follow_show_its_promotion_without_its
     assert seconds(promotion) == (9.95, 12.001)
 
 
-def test_a_voter_that_takes_the_cluster_for_up_after_its_vote_shows_the_promotion() -> None:
+def test_a_voter_that_sees_the_cluster_up_after_its_vote_shows_the_promotion() -> None:
     """Only the log of one voter is there: the slots of the failed master have a master again."""
     lines = [
         line(OTHER, 9, "fail-decided", subject=OLD, role="M"),
@@ -172,7 +172,7 @@ def test_a_vote_alone_shows_no_promotion() -> None:
     assert list(seen_in_logs(Lines(lines))) == []
 
 
-def test_a_master_that_follows_its_own_replica_was_replaced_though_nobody_voted() -> None:
+def test_a_master_that_follows_its_replica_was_replaced_without_votes() -> None:
     """CLUSTER FAILOVER TAKEOVER, by the log of the old master: both addresses are those of one node."""
     lines = [
         line(OLD, 1, "sync-asked", detail="10.0.0.1:7001", role="M"),
@@ -196,7 +196,7 @@ def test_a_master_that_follows_the_node_that_took_its_last_slot_was_not_replaced
     assert list(seen_in_logs(Lines(lines))) == []
 
 
-def test_another_node_that_takes_a_replica_for_the_master_shows_its_promotion() -> None:
+def test_another_nodes_view_shows_a_promotion() -> None:
     """Valkey 8.1 and later: ``Reconfiguring node NEW as primary``, and the old master becomes its replica."""
     lines = [
         line(OTHER, 1, "replica-seen", subject=NEW, peer=OLD, role="M"),
@@ -237,7 +237,7 @@ def test_more_evidence_shows_the_same_promotion_and_narrows_its_time(names: tupl
     assert all(fewer.min_ns <= promotion.min_ns <= promotion.max_ns <= fewer.max_ns for (promotion,) in more)
 
 
-def test_clocks_that_disagree_are_measured_and_the_log_is_believed() -> None:
+def test_different_clocks_are_measured_and_the_log_wins() -> None:
     """The poller's clock is three seconds ahead of the server's."""
     (promotion,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=13.5, after_s=12.5), {})])
 

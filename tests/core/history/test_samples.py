@@ -110,7 +110,7 @@ def polled(*times: float) -> list[MetricSample]:
     ],
     ids=["out of reach", "perhaps another process", "a late answer"],
 )
-def test_a_node_that_answers_no_poll_while_another_does_was_out_of_reach(
+def test_a_node_without_answers_while_another_answers_was_unreachable(
     until_s: int, answers: list[MetricSample], expected: list[float]
 ) -> None:
     """After a silence, a process with an unknown run id may have been back at once, on another connection."""
@@ -180,7 +180,7 @@ def test_a_master_that_loads_its_keys_again_lost_nothing() -> None:
     assert [incident.kind for incident in incidents_] == ["restart"]
 
 
-def test_an_outage_by_a_restart_lasts_until_the_node_says_that_the_cluster_is_up() -> None:
+def test_an_outage_by_a_restart_ends_when_the_node_logs_cluster_up() -> None:
     """It refuses for two seconds after its start."""
     master = [*of("x", 9, 1, 2, 3), *of("y", 9, 4, 5, is_up=False), *of("y", 9, 6, 7)]
 
@@ -197,10 +197,10 @@ def lagging(*offsets: int) -> list[tuple[str, int | None]]:
     return [(finding.node, finding.amount) for finding in findings if finding.code is FindingCode.REPLICATION_LAG]
 
 
-def test_a_replica_far_behind_its_master_is_found_with_its_largest_certain_lag() -> None:
+def test_a_replica_far_behind_its_master_has_its_largest_certain_lag() -> None:
     assert lagging(1_000, 9_000_000, 20_001_000, 30_001_000) == [(REPLICA, 20_000_000)]
     assert lagging(1_000, 2_000, 9_000_000, 9_000_001) == []
 
 
-def test_a_master_that_restarted_and_counts_anew_shows_no_lag() -> None:
+def test_a_restarted_master_with_new_offsets_shows_no_lag() -> None:
     assert lagging(1_000, 50_000_000, 0, 10) == []

@@ -79,7 +79,7 @@ def of_kind(incidents: list[Incident], kind: str) -> Incident:
     return next(incident for incident in incidents if incident.kind == kind)
 
 
-def test_a_shard_is_down_from_the_end_of_its_process_until_the_new_master_holds_the_cluster_for_up() -> None:
+def test_a_shard_is_down_from_the_process_end_until_the_new_master_sees_the_cluster_up() -> None:
     """The replica's lost connection tells when the process ended; the new master refused until its state was ok."""
     failover = of_kind(find_incidents(history(killed())), "failover")
 
@@ -120,7 +120,7 @@ def polled(node: str, slots: str, from_s: float) -> NodeViewRow:
     )  # fmt: skip
 
 
-def test_a_process_that_starts_refuses_until_it_writes_that_the_cluster_is_up() -> None:
+def test_a_starting_process_refuses_until_it_logs_cluster_up() -> None:
     lines = [
         *followed(), line(OLD, 10, "stopping"), line(OLD, 10.1, "stopped"), line(OLD, 11, "started"),
         line(OLD, 11.2, "ready", role="M"), line(OLD, 13.2, "state-ok", role="M"),
@@ -192,7 +192,7 @@ def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None
     assert lacks(failover) == [("unreached", OLD, 1.0, 12.0, 13.05, 13.05)]
 
 
-def test_an_epoch_that_no_evidence_names_is_unknown_and_not_zero() -> None:
+def test_an_epoch_without_evidence_is_unknown_and_not_zero() -> None:
     """The log of a takeover may leave its epoch out."""
     lines = [*followed(), line(NEW, 13, "takeover", role="M"), line(OLD, 13.2, "became-replica", subject=NEW, role="S")]
 

@@ -30,7 +30,7 @@ def the_only(tale: Tale) -> Incident:
     return incident
 
 
-def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
+def test_a_met_node_joins_once() -> None:
     """A handshake was completed (R57); others learned of it by gossip (R46)."""
     tale = quiet_tale()
     tale.view(A, NEW, 10, cause="R57", slots="")
@@ -43,7 +43,7 @@ def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
     assert [(step.kind, step.actor, step.subject, step.amount) for step in incident.steps] == [("met", NEW, A, 4)]
 
 
-def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
+def test_nodes_known_at_the_start_do_not_join() -> None:
     tale = quiet_tale()
     for observer in NODES:
         tale.view(observer, NEW, 0, cause="own gossip", slots="")
@@ -51,7 +51,7 @@ def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
     assert changes_of(tale) == []
 
 
-def test_a_node_that_is_dropped_is_forgotten() -> None:
+def test_a_dropped_node_is_forgotten() -> None:
     """FORGET by each observer is one incident about the node (R61)."""
     tale = quiet_tale()
     for number, observer in enumerate((A, B, C)):
@@ -80,7 +80,7 @@ def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> N
     assert [step.kind for step in incident.steps][:2] == ["met", "replica-attached"]
 
 
-def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
+def test_a_backdated_belief_is_no_forgetting() -> None:
     """Slots moved one by one leave small holes between intervals; the node was never gone."""
     tale = quiet_tale()
     tale.view(A, NEW, 0, 10, cause="own gossip", slots="")
@@ -122,7 +122,7 @@ def test_the_old_id_of_a_process_that_was_reset_did_not_fail() -> None:
     ]
 
 
-def test_a_replica_that_moves_to_a_master_without_replicas_is_told_as_such() -> None:
+def test_a_replica_migration_is_named_as_such() -> None:
     """Replica migration (R103 to R105)."""
     tale = Tale()
     tale.everybody_knows()
@@ -151,7 +151,7 @@ def resharded(*, gap_s: float = 0.0, state: int = 0) -> Tale:
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 8.0])
-def test_slots_that_pass_from_one_master_to_another_are_a_resharding(gap_s: float) -> None:
+def test_slots_that_change_masters_are_a_resharding(gap_s: float) -> None:
     """However long nobody claims them: SETSLOT NODE tells the source and the target apart (R124)."""
     incident = the_only(resharded(gap_s=gap_s))
 
@@ -199,7 +199,7 @@ def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
     ]
 
 
-def test_answers_alone_tell_slots_that_were_deleted_and_added_elsewhere_from_slots_that_moved() -> None:
+def test_polls_alone_separate_reassigned_slots_from_moved_slots() -> None:
     """They show no state in headers, but the answer to CLUSTER INFO does: the old owner held the cluster for down."""
 
     def told_of(cluster_ok: bool) -> list[tuple[str, str]]:
@@ -337,19 +337,19 @@ def test_nodes_that_go_and_return_together_were_partitioned() -> None:
     assert find_incidents(cut(C, R).history())[0].nodes == (C, R)
 
 
-def test_one_node_that_goes_and_returns_is_no_partition() -> None:
+def test_a_single_node_that_goes_and_returns_is_no_partition() -> None:
     """It may as well have been restarted."""
     assert [kind for kind, *_ in changes_of(cut(C))] == ["failure"]
 
 
-def test_a_node_that_keeps_talking_while_others_miss_it_is_cut_off() -> None:
+def test_a_sending_node_that_its_peers_miss_is_cut_off() -> None:
     """The capture hears it, the others do not."""
     incidents = changes_of(cut(C, talk=True))
 
     assert ("partition", "still talking", C, "") in incidents
 
 
-def test_without_messages_nobody_is_said_to_have_kept_talking() -> None:
+def test_without_messages_no_node_is_cut_off() -> None:
     """Polls and logs alone do not show who talked."""
     tale = cut(C, talk=True)
     tale.headers = []
@@ -361,7 +361,7 @@ def test_a_history_without_rows_has_no_incidents() -> None:
     assert changes_of(Tale()) == []
 
 
-def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:
+def test_a_node_with_repeated_pfail_is_flapping() -> None:
     tale = Tale(60.0)
     tale.everybody_knows(nodes=(A, C, R))
     tale.view(C, B, 0)

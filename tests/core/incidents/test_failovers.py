@@ -27,7 +27,7 @@ def test_nothing_is_invented_in_a_quiet_cluster() -> None:
     assert find_incidents(quiet_tale().history()) == []
 
 
-def test_a_failure_and_the_failover_that_ends_it_are_one_incident() -> None:
+def test_a_failure_and_its_failover_are_one_incident() -> None:
     incident, outage = find_incidents(failover_tale().history())
 
     assert outage.kind == "outage"
@@ -84,7 +84,7 @@ def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return()
     ]
 
 
-def test_a_refusal_is_told_with_its_reason() -> None:
+def test_a_refusal_has_its_reason() -> None:
     """A vote that was refused counts and has a step (R90)."""
     tale = failover_tale()
     tale.vote(A, R, 13.6, 4, "already voted in this epoch")
@@ -95,7 +95,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     assert [step.detail for step in incident.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
 
 
-def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None:
+def test_logs_show_the_due_time_of_an_election_and_reasons_of_refusals() -> None:
     """What the bus does not show (R86, R160)."""
     tale = failover_tale()
     tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
@@ -110,7 +110,7 @@ def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None
     ]
 
 
-def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
+def test_an_election_without_a_winner_belongs_to_the_failure() -> None:
     """Why was it not promoted?  The attempts, the votes and what held them up."""
     tale = failover_tale()
     rows = [row for row in tale.rows if getattr(row, "mechanism", "") != "election"]
@@ -156,7 +156,7 @@ def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = 
     return tale
 
 
-def test_a_failover_that_was_asked_for_is_manual() -> None:
+def test_an_ordered_failover_is_manual() -> None:
     """MFSTART comes before (R97); nobody failed."""
     (incident,) = find_incidents(ordered(asked=True, forced=True).history())
 
@@ -205,7 +205,7 @@ def test_forceack_in_an_election_of_valkey_for_a_failed_master_is_no_order(*, is
     assert only(find_incidents(tale.history()), "failover").variant == "automatic"
 
 
-def test_doubt_of_most_without_verdict_is_a_failure_that_nobody_agreed_on() -> None:
+def test_pfail_of_most_without_fail_is_a_failure_without_agreement() -> None:
     """With too few masters left there is no FAIL, but the node is gone (R54, R93)."""
     tale = Tale()
     for observer in NODES:
@@ -230,7 +230,7 @@ def test_doubt_of_most_without_verdict_is_a_failure_that_nobody_agreed_on() -> N
     )
 
 
-def test_every_step_and_incident_has_its_words() -> None:
+def test_every_step_and_incident_has_a_text() -> None:
     history = failover_tale().history()
     names = name_all(history.nodes, history.addresses)
     incidents = find_incidents(history)
@@ -277,7 +277,7 @@ def killed() -> Tale:
     return tale
 
 
-def test_what_was_heard_is_the_least_and_what_was_not_heard_has_its_time() -> None:
+def test_captured_offsets_are_the_least_and_silence_has_its_duration() -> None:
     """Last offset 120, the winner's 100; the process ended 0.3 s after its last header."""
     assert loss(killed()) == Loss(20, 300)
 
@@ -290,7 +290,7 @@ def test_pings_of_replication_are_no_writes(behind: int, after_s: float, lost: i
     assert without_pings(behind, ns(after_s) - ns(0)) == lost
 
 
-def test_a_master_that_is_never_heard_again_may_have_written_for_an_unknown_time() -> None:
+def test_a_master_without_further_messages_may_have_written_for_an_unknown_time() -> None:
     """It may have lived on where nobody reached it."""
     tale = failover_tale()
     tale.headers = [(node, way, header) for node, way, header in tale.headers if node != A or header.ts_ns < ns(10)]
@@ -298,7 +298,7 @@ def test_a_master_that_is_never_heard_again_may_have_written_for_an_unknown_time
     assert loss(tale) == Loss(20, None)
 
 
-def test_nothing_is_known_of_a_master_that_was_not_heard() -> None:
+def test_the_loss_is_unknown_for_a_master_without_messages() -> None:
     tale = failover_tale()
     tale.headers = [header for header in tale.headers if header[0] != A]
 
@@ -324,7 +324,7 @@ def test_an_offset_that_a_client_port_or_info_showed_narrows_the_range() -> None
 
 
 @pytest.mark.parametrize(("offset", "lost"), [(139, 39), (120, 20)])
-def test_the_resync_that_a_deposed_master_asks_for_tells_all_that_it_had(offset: int, lost: int) -> None:
+def test_the_resync_request_of_a_deposed_master_shows_its_last_offset(offset: int, lost: int) -> None:
     """P6: it asks for the byte behind its own stream, so nothing is left unheard."""
     assert loss(failover_tale(), OffsetSeen(A, ns(20.6), offset, is_last=True)) == Loss(lost, 0)
     assert loss_text(Loss(lost, 0)) == f"{lost} bytes of writes were lost"

@@ -29,7 +29,7 @@ def test_a_cluster_that_keeps_the_rules_has_no_findings(tale: object) -> None:
     assert codes(tale()) == []  # type: ignore[operator]
 
 
-def test_two_masters_that_claim_one_slot_for_long_are_found() -> None:
+def test_two_masters_that_claim_one_slot_for_long_are_a_finding() -> None:
     """R166; a claim that is settled at once is not."""
     tale = quiet_tale(8.0)
     tale.chatter(C, 8, 20, slots="150-299")
@@ -72,7 +72,7 @@ def test_the_loss_of_each_host_is_judged(layout: list[Placed], expected: list[tu
         assert findings_ == expected
 
 
-def test_nothing_is_found_where_nothing_was_read() -> None:
+def test_no_input_gives_no_findings() -> None:
     assert findings(Tale()) == []
 
 

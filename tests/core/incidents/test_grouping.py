@@ -41,13 +41,13 @@ def test_steps_of_a_failover_of_57_nodes_are_merged_to_a_dozen() -> None:
     assert step_text(refusal, {}).endswith("; the same for 56 more nodes")
 
 
-def test_few_nodes_are_told_one_by_one() -> None:
+def test_few_nodes_are_listed_one_by_one() -> None:
     steps = [step(place, EventKind.PFAIL, node) for place, node in enumerate(NODES[: MANY - 1])]
 
     assert grouped(steps) == steps
 
 
-def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> None:
+def test_repeated_lines_of_a_log_are_one_step() -> None:
     """Waits of one replica are joined first, then those of many."""
     waits = [
         step(place, EventKind.ELECTION_STALLED, node, detail="no votes") for place in range(3) for node in NODES[:2]

@@ -45,7 +45,7 @@ def test_two_views_differ_where_one_did_not_hear_yet() -> None:
     assert view_differences(view_at(rows(), B, ns(19)), view_at(rows(), B, ns(19))) == []
 
 
-def test_an_observer_or_time_without_beliefs_is_said() -> None:
+def test_an_observer_or_time_without_beliefs_is_reported() -> None:
     with pytest.raises(ClusterCoreError, match="no view of"):
         view_at(rows(), B, ns(-1))
 
@@ -53,7 +53,7 @@ def test_an_observer_or_time_without_beliefs_is_said() -> None:
 @pytest.mark.parametrize(
     ("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A), ("7001", B)]
 )
-def test_an_observer_is_found_by_id_prefix_address_or_port(wanted: str, found: str) -> None:
+def test_an_observer_is_matched_by_id_prefix_address_or_port(wanted: str, found: str) -> None:
     assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
 
 
@@ -83,7 +83,7 @@ def test_a_time_is_read_in_every_usual_form(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "17e8", "2023-13-01", "-5", "9" * 40, "1" * 5000, "2023-11-14T25:00Z"]
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     assert time_ns(text) is None
 
 

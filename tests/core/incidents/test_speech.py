@@ -27,7 +27,7 @@ def test_a_late_header_does_not_undo_a_change() -> None:
 
 
 @pytest.mark.parametrize("at_s", [4.501, 4.8])
-def test_an_older_epoch_that_arrives_late_is_no_claim(at_s: float) -> None:
+def test_a_late_older_epoch_is_no_claim(at_s: float) -> None:
     """A header with a smaller current epoch was built before (R161), however late TCP sends it again."""
     tale = Tale(10.0)
     tale.chatter(C, 0, 5, current=4)

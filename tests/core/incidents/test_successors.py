@@ -59,7 +59,7 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     )
 
 
-def test_a_master_without_replicas_is_told_so() -> None:
+def test_a_master_without_replicas_is_named() -> None:
     (incident,) = incidents_of(dead(B))
 
     assert reasons(incident) == ["no failover of b: it has no replica"]
@@ -92,7 +92,7 @@ def test_processes_that_ended_are_no_partition() -> None:
     assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))
 
 
-def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
+def test_voters_missing_for_a_majority_are_named() -> None:
     """R54: with two of three masters gone nobody can agree on FAIL."""
     incident = next(incident for incident in incidents_of(dead(A, C, agreed=False)) if incident.subject == A)
 
@@ -110,7 +110,7 @@ def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
         ("", "it never asked for votes"),
     ],
 )
-def test_what_a_log_says_of_a_replica_is_told_and_without_it_that_nothing_is_known(detail: str, expected: str) -> None:
+def test_a_replicas_log_is_quoted_and_a_missing_log_is_unknown(detail: str, expected: str) -> None:
     """R85 leaves no message."""
     tale = dead(A)
     if detail:
@@ -121,7 +121,7 @@ def test_what_a_log_says_of_a_replica_is_told_and_without_it_that_nothing_is_kno
     assert expected in reasons(incident)[0]
 
 
-def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
+def test_a_replica_without_enough_votes_is_named() -> None:
     """R90: the refusals are in the list as well."""
     tale = dead(A)
     tale.event(R, 14, "election-started", A, 4)
@@ -133,7 +133,7 @@ def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
     assert [step.detail for step in incident.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
 
 
-def test_nodes_that_saw_the_cluster_go_down_are_counted_once() -> None:
+def test_nodes_that_logged_cluster_down_are_counted_once() -> None:
     """Nodes, not events; and not a process that was just started, which always begins so (R106)."""
     tale = dead(A)
     for at_s, node in ((12.6, B), (12.7, C), (12.9, B), (20, A)):

@@ -63,7 +63,7 @@ def codes(checkups: list[Checkup]) -> dict[SymptomCode, Symptom]:
     return {symptom.code: symptom for symptom in find_symptoms(checkups)}
 
 
-def test_a_cluster_in_order_shows_nothing():
+def test_a_healthy_cluster_has_no_symptoms():
     assert find_symptoms(cluster()) == []
 
 
@@ -82,21 +82,21 @@ def test_a_cluster_in_order_shows_nothing():
         ("b", {"loading": "1"}, SymptomCode.LOADING, Severity.WARNING, "is loading"),
     ],
 )  # fmt: skip
-def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, text):
+def test_a_nodes_own_state_is_reported_with_its_figures(name, info, code, severity, text):
     (symptom,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
 
     assert (symptom.code, symptom.severity) == (code, severity)
     assert text in symptom.text
 
 
-def test_lag_is_seen_whatever_name_a_node_was_asked_by():
+def test_lag_is_seen_by_any_name_of_a_node():
     """The first address may be a host name; INFO names the master by another."""
     behind = cluster(a=replace(checkup("a"), address="localhost:7000"), ra=checkup("ra", slave_repl_offset="1"))
 
     assert [symptom.code for symptom in find_symptoms(behind)] == [SymptomCode.REPLICATION_LAG]
 
 
-def test_a_node_that_does_not_answer_and_is_failing_is_told_by_both():
+def test_an_unreachable_failing_node_has_both_symptoms():
     """The others hold it for failing; whoever asked got no answer."""
     answers = lines(change={"c": lines()["c"].replace("master", "master,fail")})
     symptoms = codes(
@@ -108,7 +108,7 @@ def test_a_node_that_does_not_answer_and_is_failing_is_told_by_both():
     assert "no connection in time" in symptoms[SymptomCode.NO_ANSWER].text
 
 
-def test_a_doubt_of_one_node_is_a_warning():
+def test_pfail_by_a_single_node_is_a_warning():
     """PFAIL is one node's own view."""
     answers = lines(change={"c": lines()["c"].replace("master", "master,fail?")})
 
@@ -138,7 +138,7 @@ def test_nodes_with_other_owners_or_other_members_are_named():
     assert SymptomCode.UNCOVERED_SLOTS not in symptoms
 
 
-def test_masters_of_one_epoch_and_open_slots_are_told():
+def test_masters_with_equal_epochs_and_open_slots_are_reported():
     """Two masters claim epoch 2; slot 7 is on its way."""
     answers = lines(change={"c": lines()["c"].replace(" 3 connected", " 2 connected")})
     opened = {**answers, "a": answers["a"] + f" [7->-{IDS['b']}]"}
@@ -148,7 +148,7 @@ def test_masters_of_one_epoch_and_open_slots_are_told():
     assert symptoms[SymptomCode.OPEN_SLOTS].text == "slots open for migration: 7, on 10.0.0.1:7000"
 
 
-def test_masters_without_replica_and_one_host_for_all_are_told_once():
+def test_masters_without_replica_and_a_single_host_are_reported_once():
     """No replica at all: named once, not again as a shard on one host."""
     answers = {
         name: line.replace("10.0.0.2", "10.0.0.1").replace("10.0.0.3", "10.0.0.1") for name, line in lines().items()

@@ -60,7 +60,7 @@ WORDS = st.sampled_from(
 COMMANDS = st.lists(st.tuples(st.sampled_from(NAMES), st.lists(WORDS, max_size=9)), max_size=12)
 
 
-def test_what_a_small_log_writes_is_told_by_command_and_key():
+def test_writes_of_a_small_log_are_counted_by_command_and_key():
     """Database, time, keys, slots and shares of the bytes; a share runs to the next key's word."""
     walk = walk_log(SMALL)
 
@@ -105,7 +105,7 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged():
 
 
 @pytest.mark.long
-def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
+def test_a_value_larger_than_the_window_is_skipped_but_its_end_is_checked():
     """`skippable` leaves the last bytes to be read."""
     value = b"v" * 3_000_000
     log = log_of(("SET", "big", value), ("SET", "b", "2"), ("DEL", *[f"k{number:06d}" for number in range(100_000)]))

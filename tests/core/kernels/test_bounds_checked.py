@@ -38,7 +38,7 @@ def test_no_kernel_reads_beyond_its_arrays(part: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_the_environment_has_the_last_word_about_checks() -> None:
+def test_the_environment_overrides_bounds_checks() -> None:
     """A kernel that asks for none is checked all the same where the variable says so."""
     program = (
         "import numpy\nfrom cluster_core.kernels.compiled import njit\n"

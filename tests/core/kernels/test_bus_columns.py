@@ -70,7 +70,7 @@ def shard_of(batch: BusBatch, row: int) -> str | None:
 
 
 @pytest.mark.parametrize("file", [*MIXED, PINGS])
-def test_columns_equal_what_the_batch_says(file: bytes) -> None:
+def test_columns_equal_the_batch(file: bytes) -> None:
     """Every column of every kind of message, with nulls in some, all or none of the rows."""
     nodes, texts, addresses = TextTable(), TextTable(), TextTable(address_of)
     seen = 0
@@ -88,7 +88,7 @@ def test_columns_equal_what_the_batch_says(file: bytes) -> None:
     assert seen >= 29
 
 
-def test_a_table_that_began_anew_is_read_again() -> None:
+def test_a_restarted_table_is_read_again() -> None:
     """Batches of JSON lines have tables of their own: the same values in another order are other texts."""
     table = TextTable()
     first, second = (

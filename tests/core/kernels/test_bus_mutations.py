@@ -207,7 +207,7 @@ def test_ten_thousand_mutations_end_in_rows(part: int) -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [(light(), light(10)), pytest.param(ping(), light(), marks=pytest.mark.slow)]
 )
-def test_a_capture_that_ends_at_any_byte_is_told_of_to_the_last_one(first: Message, second: Message) -> None:
+def test_a_capture_cut_at_any_byte_is_reported_to_its_last_byte(first: Message, second: Message) -> None:
     """Of a tiny capture every beginning is read: messages never become fewer as it grows."""
     raw = encode_message(first)
     tiny = pcap(conversation([raw[:12], raw[12:18], raw[18:] + encode_message(second)]))

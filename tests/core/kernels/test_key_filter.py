@@ -101,7 +101,7 @@ def test_ranges_have_units(text, units, expected):
         ({"db": ["0", "-1"]}, "--db '-1': line 1, column 1: '-1' is not a database number (0, 1, …)"),
     ],
 )  # fmt: skip
-def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, message):
+def test_an_invalid_condition_is_named_with_its_place(conditions, message):
     with pytest.raises(ConditionError) as caught:
         key_filter(**conditions)
 
@@ -109,7 +109,7 @@ def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, mes
 
 
 @pytest.mark.parametrize("option", ["idle", "freq"])
-def test_conditions_on_what_a_dump_does_not_record_are_refused(option):
+def test_conditions_on_facts_missing_in_a_dump_are_refused(option):
     """By each dump for itself: that others hold it does not help."""
     with pytest.raises(UnrecordedError, match=f"--{option}: not recorded in a.rdb; set maxmemory-policy allkeys-l"):
         key_filter(**{option: ">=1"}).rows(named(NAMES), 0, "a.rdb")

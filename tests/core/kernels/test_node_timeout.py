@@ -110,7 +110,7 @@ def test_a_fleet_of_more_nodes_and_connections_than_at_first_is_watched() -> Non
     assert timeout_of(ages.ages) == 2_000
 
 
-def test_random_pings_alone_tell_no_timeout() -> None:
+def test_random_pings_alone_show_no_timeout() -> None:
     """R31: ages all over the place."""
     assert due_age_ms([i * 100 for i in range(100)]) is None
     assert due_age_ms([1000] * 5) is None

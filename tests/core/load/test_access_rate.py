@@ -10,7 +10,7 @@ from cluster_core.load.key_use import NEW_KEY_COUNTER, LfuSettings, accesses_per
 
 
 @pytest.mark.parametrize(("rate_per_min", "within"), [(8, 0.3), (20, 0.1), (100, 0.1)])
-def test_the_rates_of_many_keys_are_told_in_the_mean(rate_per_min, within):
+def test_rates_of_many_keys_are_right_on_average(rate_per_min, within):
     """A counter is read above where it stays even: that rate itself was told, three times what keys have that are used twice a minute."""
     rates = accesses_per_s(LfuSettings())
     assert rates is not None
@@ -26,7 +26,7 @@ def test_the_rates_of_many_keys_are_told_in_the_mean(rate_per_min, within):
     assert mean == pytest.approx(rate_per_min, rel=within)
 
 
-def test_counters_up_to_that_of_a_new_key_tell_one_rate_and_higher_ones_more():
+def test_counters_up_to_that_of_a_new_key_give_the_same_rate():
     rates = accesses_per_s(LfuSettings())
 
     assert rates is not None
@@ -37,5 +37,5 @@ def test_counters_up_to_that_of_a_new_key_tell_one_rate_and_higher_ones_more():
     assert rates[255] == pytest.approx((2501 + 2491) / 2 / 60)
 
 
-def test_counters_that_never_fall_tell_no_rate():
+def test_counters_that_never_fall_give_no_rate():
     assert accesses_per_s(LfuSettings(decay_minutes=0)) is None

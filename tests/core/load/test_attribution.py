@@ -20,7 +20,7 @@ def test_the_owner_of_most_keys_is_the_node():
 
 
 @pytest.mark.parametrize("keys", [{A: 50, B: 50}, {None: 60, A: 40}, {}])
-def test_without_a_majority_the_dump_is_nobodys(keys):
+def test_without_a_majority_the_dump_has_no_node(keys):
     assert attribute("x.rdb", keys, NODES) == Attribution(None, "unknown")
 
 
@@ -29,5 +29,5 @@ def test_a_node_id_in_the_path_wins_over_the_keys_and_a_replica_stands_for_its_m
     assert attribute(f"dumps/{R}/dump.rdb", {B: 100}, NODES) == Attribution(A, "name")
 
 
-def test_without_a_topology_nobody_is_known():
+def test_without_a_topology_no_node_is_known():
     assert attribute(f"{A}.rdb", {None: 5}, None) == Attribution(None, "unknown")

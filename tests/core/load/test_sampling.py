@@ -76,7 +76,7 @@ def test_ranges_hold_the_truth_as_often_as_they_say(spread):
 
 
 @pytest.mark.parametrize("spread", [1.5, 2.0, 2.5])
-def test_a_range_that_holds_the_truth_less_often_says_that_it_is_skewed(spread):
+def test_a_less_reliable_range_is_marked_skewed(spread):
     """Sizes of caches spread far: looks at 1,000 of 20,000 such keys either hold the truth or say what they may have missed."""
     chance = random.Random(21)
     space = [
@@ -116,7 +116,7 @@ def test_keys_that_were_all_measured_have_no_error():
     assert chance_of_a_key(parts) == 1.0
 
 
-def test_one_draw_has_an_error_beyond_its_own_estimate():
+def test_a_single_draw_has_an_error_beyond_its_own_estimate():
     """A single key says nothing of how others differ."""
     estimate = estimate_all([part_of(1000, [Draw(b"a", 50)])])
 
@@ -124,7 +124,7 @@ def test_one_draw_has_an_error_beyond_its_own_estimate():
     assert estimate.memory_bytes.error >= 50_000
 
 
-def test_nothing_drawn_is_nothing_estimated():
+def test_an_empty_sample_estimates_nothing():
     assert estimate_groups([part_of(10, [])], group) == {}
     assert estimate_all([]).hits == 0
 

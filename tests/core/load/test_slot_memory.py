@@ -48,7 +48,7 @@ def test_keys_that_were_all_measured_are_summed():
 
 
 @pytest.mark.long
-def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
+def test_slots_with_similar_keys_share_a_mean():
     """Where slots do not differ a slot's few draws say nothing; where one holds ten times larger keys they do."""
     chance = random.Random(3)
     alike = {tag + b"%d" % n: chance.randrange(50, 150) for tag in TAGS for n in range(100)}
@@ -77,7 +77,7 @@ def test_one_huge_key_is_counted_once():
     assert estimate.bytes_by_slot[key_slot(TAGS[1])] == 2000
 
 
-def test_without_a_draw_nothing_is_known():
+def test_without_a_sample_memory_is_unknown():
     assert estimate_slot_memory([], {5: 0}) == SlotMemory({5: 0}, 0.0, 0, 0)
 
 
@@ -96,7 +96,7 @@ def test_the_parts_of_a_slot_are_its_tags_and_keys_the_heaviest_first():
     assert list(parts) == [slot]
 
 
-def test_masters_get_the_shares_that_their_servers_tell():
+def test_masters_get_the_shares_reported_by_their_servers():
     """The sum of all stays; small or contradicting figures change nothing."""
     share, two = SlotMemory({1: 600, 2: 400}, 0.1, 5, 50), SlotMemory({3: 1000}, 0.1, 5, 50)
     big = DATASET_BYTES_MIN

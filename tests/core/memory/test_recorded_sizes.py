@@ -39,7 +39,7 @@ def test_total_median_p90_and_slots_are_within_the_promised_errors(server: str):
     assert slot_p99(rows, truth) <= (0.05 if server == "redis-7.0" else 0.25)  # here a slot holds one key, or two
 
 
-def test_what_jemalloc_holds_without_chance_is_exact():
+def test_deterministic_jemalloc_sizes_are_exact():
     dump, truth = recorded("redis-7.0")
     rows = [row for row in measured(dump, MemorySettings()) if row[ENCODING] in EXACT]
 

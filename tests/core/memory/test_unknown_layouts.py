@@ -43,7 +43,7 @@ def test_no_key_of_a_server_that_names_no_version_has_a_size_in_memory(server: s
     ("server", "nearest"),
     [("redis 8.2.1", "redis-8.0"), ("redis 8.4.0", "redis-8.0"), ("redis 7.1.240", "redis-7.0"), ("valkey 11.0.0", "valkey-9.1")],
 )  # fmt: skip
-def test_an_unknown_version_is_measured_by_the_nearest_and_says_so(server: str, nearest: str):
+def test_an_unknown_version_is_measured_by_the_nearest_with_a_note(server: str, nearest: str):
     names = ("embstr", "set", "hash-listpack", "raw")
     rows, named = (rows_of(server, *names, layout=layout) for layout in ("", nearest))
 
@@ -60,7 +60,7 @@ def test_an_unknown_version_is_measured_by_the_nearest_and_says_so(server: str, 
         *(("valkey 255.255.255", 11, "valkey 8.0"), ("valkey 255.255.255", 80, "valkey 9.1"), ("redis 5.0.3", 9, "redis 6.2")),
     ],
 )  # fmt: skip
-def test_the_rdb_version_says_how_old_an_unreleased_build_is(server: str, rdb_version: int, nearest: str):
+def test_the_rdb_version_dates_an_unreleased_build(server: str, rdb_version: int, nearest: str):
     layout = nearest_layout(server, rdb_version)
 
     assert layout is not None

@@ -67,7 +67,7 @@ def test_a_failure_counts_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_9_1], ids=lambda p: p.name)
-def test_keys_in_slots_of_others_are_imported_or_deleted(profile: Profile) -> None:
+def test_keys_in_foreign_slots_are_imported_or_deleted(profile: Profile) -> None:
     """R126: and keys in a slot of nobody make it ours."""
     cluster = formed(profile, 2, 2)
     view = cluster.hosts[0].node.view

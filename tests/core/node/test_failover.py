@@ -15,7 +15,7 @@ T = 2000
 
 
 @every_profile
-def test_what_is_logged_can_be_read_back(profile: Profile) -> None:
+def test_logged_lines_can_be_read_back(profile: Profile) -> None:
     """R160: the words are those of the servers."""
     cluster = formed(profile)
     cluster.crash(0)
@@ -39,7 +39,7 @@ def test_what_is_logged_can_be_read_back(profile: Profile) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("profile", "least", "most"), [(VALKEY_8_0, 5, 7), (VALKEY_8_1, 1, 1)])
-def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Profile, least: int, most: int) -> None:
+def test_valkey_8_1_logs_old_data_ten_times_less_often(profile: Profile, least: int, most: int) -> None:
     """R160, clusterLogCantFailover: in the first minute."""
     cluster = formed(profile, validity_factor=1, repl_ping_period_s=1)
     cluster.hosts[3].node.state.repl_up = False
@@ -65,7 +65,7 @@ def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
     assert all(m.header.flags & MY_PRIMARY_FAIL for m in requests)
 
 
-def test_the_doubt_of_valkey_9_1_outlives_the_promotion() -> None:
+def test_pfail_of_valkey_9_1_outlives_the_promotion() -> None:
     """R135: a defect of that server, which this profile has on purpose."""
     cluster = formed(VALKEY_9_1)
     cluster.crash(0)

@@ -88,7 +88,7 @@ def test_a_pending_ping_stays_pending_over_a_new_link() -> None:
 
 
 @every_profile
-def test_every_doubted_node_is_in_every_ping(profile: Profile) -> None:
+def test_every_pfail_node_is_in_every_ping(profile: Profile) -> None:
     """R40."""
     cluster = formed(profile, 5, 5)
     cluster.cut((0, 9))
@@ -170,7 +170,7 @@ def test_looking_only_when_it_is_due_changes_nothing(
 
 
 @every_profile
-def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile) -> None:
+def test_cached_gossip_equals_fresh_gossip(profile: Profile) -> None:
     """R9: entries are kept, shared between nodes, and asked instead of the table; none may be out of date."""
     cluster = Cluster(6, profile=profile, seed=3, node_timeout_ms=1000)
     cluster.form(3, 3)
@@ -194,14 +194,14 @@ def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile)
     assert kept
 
 
-def test_messages_on_links_that_we_closed_are_not_heard() -> None:
+def test_messages_on_closed_links_are_ignored() -> None:
     """A driver may still hold some."""
     node = Node(NodeSettings(), Random(1), START_MS)
 
     assert node.handle(MessageReceived(99, Message(Header()), ""), START_MS) == []
 
 
-def test_many_dead_nodes_are_all_doubted_in_time() -> None:
+def test_many_dead_nodes_are_all_marked_pfail_in_time() -> None:
     """R29, R34, R53: nobody is left out because there are too many to connect to."""
     cluster = formed(VALKEY_9_1, 8, 0)
     for index in range(5):

@@ -119,7 +119,7 @@ REFUSALS: list[tuple[Callable[[Host], dict[str, Any]], str, str]] = [
 
 @every_profile
 @pytest.mark.parametrize(("arrange", "refusal", "text"), REFUSALS, ids=[refusal for _, refusal, _ in REFUSALS])
-def test_a_refusal_says_why_and_sends_nothing(
+def test_a_refusal_has_a_reason_and_sends_nothing(
     profile: Profile, arrange: Callable[[Host], dict[str, Any]], refusal: str, text: str
 ) -> None:
     """R90 in the order of the checks, R91; Valkey since 8.1 corrects a candidate with stale slots."""

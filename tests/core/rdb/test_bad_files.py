@@ -31,7 +31,7 @@ NEGATIVE = b"\x81" + b"\xff" * 8
         (b"REDIS0000\xff", r"RDB version 0 is older than any that exists \(1\)"),
     ],
 )
-def test_what_is_no_rdb_is_named(data: bytes, reason: str):
+def test_other_files_than_rdb_are_named(data: bytes, reason: str):
     _, _, error = skim_all(data)
 
     assert isinstance(error, DecodeError)
@@ -57,7 +57,7 @@ def test_a_wrong_crc_is_an_error_at_its_place_with_both_values():
     assert skim_all(bad, check_crc=False)[2] is None
 
 
-def test_a_crc_of_zero_says_that_there_is_none():
+def test_a_crc_of_zero_is_no_checksum():
     _, skimmer, error = skim_all(build.rdb(build.key("k", 0, build.string("v")), checksum=False))
 
     assert error is None

@@ -43,7 +43,7 @@ def home(row: ValueType) -> tuple[str, int, str]:
 
 
 @pytest.mark.parametrize("row", READ, ids=lambda row: row.name)
-def test_every_type_has_a_golden_value_that_the_skim_and_the_plain_reader_tell_alike(row: ValueType):
+def test_skim_and_plain_reader_agree_on_a_golden_value_of_every_type(row: ValueType):
     dialect, number, magic = home(row)
     value, kind, encoding, elements = GOLDEN[dialect, number]
     templates = build.LATER_TEMPLATES if magic == LATER else b""

@@ -22,7 +22,7 @@ def followed(packed: bytes, size: int) -> bool:
 
 
 @given(TEXTS)
-def test_what_was_compressed_comes_back(raw: bytes):
+def test_compressed_data_comes_back(raw: bytes):
     packed = lzf(raw)
     head = np.zeros(16, np.uint8)
     size = min(10, len(raw))
@@ -41,7 +41,7 @@ def test_a_reference_may_reach_back_and_repeat_itself():
     ("packed", "size"),
     [(b"\x02ab", 3), (b"\x20\x00", 3), (b"\x00a\xe0", 9), (b"\x00a\x40\x05", 5), (b"\x02abc", 2), (b"\x02abc", 4)],
 )
-def test_a_lie_is_refused(packed: bytes, size: int):
+def test_false_lengths_are_refused(packed: bytes, size: int):
     with pytest.raises(ValueError, match=r"\w"):
         expand(packed, size)
     assert not followed(packed, size)

@@ -16,7 +16,7 @@ DUMPS = sorted(path.relative_to(DATA) for place in ("*/*.rdb", "*/*/*.rdb") for 
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=str)
-def test_every_key_is_what_its_server_said(dump: Path):
+def test_every_key_equals_its_servers_answer(dump: Path):
     path = DATA / dump
     rows, skimmer, error = skim_all(path.read_bytes())
     records = {}

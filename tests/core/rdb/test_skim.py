@@ -130,7 +130,7 @@ def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):
     assert [(row[1], row[2], row[3]) for row in rows] == [(n, key_slot(n), hash_tag(n)) for n in names]
 
 
-def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatch):
+def test_a_value_beyond_the_window_is_skipped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(window, "WINDOW_BYTES", 4096)
     big = build.key("big", 0, build.string(bytes(300_000)))
     fields = build.key("hash", 4, build.length(9000) + build.string("f" * 20) * 18_000)
@@ -223,7 +223,7 @@ def test_valkey_in_cluster_mode_may_have_several_databases():
     assert isinstance(skim_all(data, end=rows[4][11])[2], SplitError)
 
 
-def test_what_a_file_says_about_itself_is_kept():
+def test_auxiliary_fields_are_kept():
     data = build.rdb(
         build.aux("valkey-ver", "9.1.2"),
         build.aux("ctime", 1_795_256_359),
@@ -248,7 +248,7 @@ def test_what_a_file_says_about_itself_is_kept():
 
 
 @pytest.mark.parametrize("pieces", [[0], [1], [7]])
-def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
+def test_additions_of_redis_8_6_to_8_10_are_read(pieces: list[int]):
     """Streams with producers, arrays, hashes by template; metadata of modules belongs to the key behind it."""
     meta = build.key_meta(b"\5" + build.string("x" * 90), b"\2\1")
     records = [build.key(name, kind, value) for name, kind, value, *_ in build.LATER_SAMPLES]
@@ -276,7 +276,7 @@ def test_what_redis_8_6_to_8_10_add_is_read(pieces: list[int]):
         ("REDIS0015", 32, "hash template 5 was not defined before"),
     ],
 )
-def test_a_type_that_is_not_read_is_named_with_the_server_that_has_it(magic: str, kind: int, reason: str):
+def test_an_unsupported_type_is_named_with_its_server(magic: str, kind: int, reason: str):
     first, other = build.key("a", 0, build.string("v")), build.key("b", kind, b"\5")
     rows, _, error = skim_all(build.rdb(first, other, magic=magic))
 

@@ -88,7 +88,7 @@ def test_two_ranges_without_fault_are_the_whole_wherever_it_is_cut_and_whatever_
     assert is_taken or not is_right
 
 
-def test_a_dump_stored_in_a_value_is_found_out_by_the_range_before_the_guess():
+def test_a_dump_stored_in_a_value_is_rejected_by_the_range_before():
     stored = b"".join(build.key(f"inner-{i}", 0, VALUE) for i in range(200))
     data = build.rdb(build.select(0), build.key("k", 0, build.string(stored)), magic="REDIS0009")
 
@@ -110,6 +110,6 @@ def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
     assert "database 1 begins" in error.reason
 
 
-def test_what_is_no_rdb_raises():
+def test_other_files_than_rdb_raise():
     with pytest.raises(DecodeError, match="AOF"):
         find_splits(reader(b"*" * 1_000_000), 1_000_000, 2)

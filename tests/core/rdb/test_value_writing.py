@@ -61,7 +61,7 @@ EXPECTED = {
 }
 
 
-def test_json_lines_hold_rare_encodings_and_what_is_no_text():
+def test_json_lines_have_rare_encodings_and_binary_values():
     assert {record.key: record.value for _, record in records_of(written(OTHERS, state.JSON))} == EXPECTED
 
 
@@ -77,7 +77,7 @@ def test_a_buffer_that_is_always_too_small_changes_nothing(dump, style):
     assert written(raw, style, buffer_bytes=700) == written(raw, style)
 
 
-def test_metadata_of_modules_is_passed_over_and_an_array_is_no_command():
+def test_metadata_of_modules_is_skipped_and_an_array_is_no_command():
     """Redis 8.6 and 8.8: the key behind the metadata is written; JSON has arrays, no command makes one."""
     meta = build.key_meta(b"\5" + build.string("x" * 90), b"\2\1") + build.key("meta", 0, build.string("v"))
     array = next(build.key(name, kind, value) for name, kind, value, *_ in build.LATER_SAMPLES if kind == 28)
@@ -91,7 +91,7 @@ def test_metadata_of_modules_is_passed_over_and_an_array_is_no_command():
     assert writer.left_out == {"array: no command is known here that makes an array": 1}
 
 
-def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
+def test_unsupported_values_of_a_release_are_refused_or_left_out_by_name():
     """Redis 7.2 has no fields that expire; the keys beside that hash are written."""
     old = release_of("redis-7.2")
     with pytest.raises(EncodeError, match=r"redis-7.2 has no fields that expire"):
@@ -109,7 +109,7 @@ def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
     build.listpack([b"a", b"b"], count=3), build.listpack([b"a", b"b", b"c"], count=2),
     build.listpack([b"a", b"b"])[:-4] + b"\xf0\xff\xff\xff", build.listpack([b"a", b"b"])[:-1] + b"\x00",
 ])  # fmt: skip
-def test_a_value_that_is_not_what_its_header_says_is_an_error_with_its_place(style, packed):
+def test_a_value_that_contradicts_its_header_is_an_error_with_its_place(style, packed):
     good = build.key(b"good", 0, build.string(b"v"))
     dump = build.rdb(
         build.select(0), good, build.key(b"bad", 20, build.string(packed)), build.key(b"more", 0, build.string(b"v"))
@@ -135,7 +135,7 @@ def node_of_all() -> bytes:
 
 @pytest.mark.long
 @pytest.mark.parametrize("style", [state.JSON, state.RESP])
-def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
+def test_a_damaged_key_larger_than_a_piece_is_left_out_whole(style):
     """Its sound elements come first, megabytes of them; what is written is what a dump without that key gives."""
     before, after = (
         build.key(b"before", 0, build.string(b"\xff")),

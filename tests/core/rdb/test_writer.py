@@ -12,7 +12,7 @@ from tests.builders.rdb_values import read_rows
 DUMPED = b"\x00\x05hello"
 
 
-def test_the_version_in_a_payload_says_which_file_it_fits_in():
+def test_the_version_of_a_payload_selects_its_file():
     """Valkey 9 counts from 80 on; all below is Redis, and Valkey before."""
     assert target_of_dump(DUMPED + b"\x0b\x00" + bytes(8)) == Target("REDIS", 11)
     assert target_of_dump(DUMPED + b"\x50\x00" + bytes(8)) == Target("VALKEY", 80)

@@ -73,14 +73,14 @@ def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
     assert owners.detail.startswith(f"b:1: slots {slot} are not as planned (slot {slot} belongs to {stale[slot]}:6379")
 
 
-def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
+def test_an_unreachable_node_fails_the_audit() -> None:
     owners, _ = audit_owners(stored(), ClusterSight({"a": seen()}, {"b:1": "refused"}))
 
     assert owners.kept is False
     assert "b:1 did not answer: refused" in owners.detail
 
 
-def test_a_failed_node_without_slots_breaks_no_promise() -> None:
+def test_a_failed_node_without_slots_passes_the_audit() -> None:
     """After a failover the former master is down; a node that the others still reach, or that has slots, counts."""
     away = {"z:1": "refused"}
     failed = replace(seen(), addresses={"z": "z:1"}, doubted=("z",))
@@ -95,14 +95,14 @@ def test_a_failed_node_without_slots_breaks_no_promise() -> None:
         assert audit_owners(stored(), ClusterSight({"a": failed, "b": other}, away))[0].kept is False
 
 
-def test_open_slots_break_the_promise() -> None:
+def test_open_slots_fail_the_audit() -> None:
     _, opened = audit_owners(stored(), ClusterSight({"a": seen(opened=[3]), "b": seen(opened=[3, 7])}))
 
     assert (opened.kept, opened.measured) == (False, 2)
     assert "slots 3 7 " in opened.detail
 
 
-def test_keys_that_the_former_owner_still_holds_are_told() -> None:
+def test_keys_left_at_the_former_owner_are_reported() -> None:
     """COUNTKEYSINSLOT there must be 0."""
     clean = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 0})
     assert clean.kept is True
@@ -123,7 +123,7 @@ def load(**loads: float) -> Measured:
     return Measured("serialized_bytes", loads, "by hand")
 
 
-def test_a_load_within_the_limit_keeps_the_promise() -> None:
+def test_a_load_within_the_limit_passes_the_audit() -> None:
     """Promised is what was announced, allowed the limit with some slack."""
     audit = audit_load(stored(), load(a=26, b=22))
     reach = stored().plan.reach[0]
@@ -134,14 +134,14 @@ def test_a_load_within_the_limit_keeps_the_promise() -> None:
     assert audit.allowed == pytest.approx(float(reach.limit) + SLACK)
 
 
-def test_a_load_over_the_limit_breaks_it_and_names_the_master() -> None:
+def test_a_load_over_the_limit_fails_and_names_the_master() -> None:
     audit = audit_load(stored(), load(a=1.21 * 24, b=0.79 * 24))
 
     assert audit.kept is False
     assert "heaviest is a:6379 (a)" in audit.detail
 
 
-def test_a_promise_is_unknown_where_the_error_reaches_across_what_is_allowed() -> None:
+def test_a_load_with_an_error_across_the_limit_is_unknown() -> None:
     """Neither kept nor broken: 1.21 of 1.205 that are allowed, and 1.19; a smaller error tells."""
     over, under = load(a=1.21 * 24, b=0.79 * 24), load(a=1.19 * 24, b=0.81 * 24)
     unknown = [audit_load(stored(), replace(promise, errors={"a": 1.0})) for promise in (over, under)]
@@ -154,7 +154,7 @@ def test_a_promise_is_unknown_where_the_error_reaches_across_what_is_allowed() -
 
 
 @pytest.mark.parametrize("measured", [load(), load(a=0, b=0), Measured("cpu_usec", {"a": 3.0}, "by hand")])
-def test_what_was_not_planned_or_not_measured_is_not_compared(measured: Measured) -> None:
+def test_unplanned_and_unmeasured_loads_are_not_compared(measured: Measured) -> None:
     assert audit_load(stored(), measured).kept is None
 
 
@@ -168,7 +168,7 @@ def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
     assert audit == pytest.approx(30 / 25)
 
 
-def test_a_plan_is_kept_unless_something_is_broken() -> None:
+def test_a_plan_passes_unless_a_check_fails() -> None:
     def finding(kept: bool | None) -> Finding:
         return Finding(LOAD, "keys", 1, 1, 1, kept, "")
 

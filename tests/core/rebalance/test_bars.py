@@ -74,7 +74,7 @@ def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])
 @pytest.mark.parametrize("case", EXTREME)
-def test_plans_for_large_slots_move_a_little_more_at_most_or_say_that_limits_are_missed(case: str, seed: int) -> None:
+def test_plans_for_large_slots_move_little_more_or_report_missed_limits(case: str, seed: int) -> None:
     """Where some dozens of slots are a good part of a master each."""
     asked = EXTREME[case](seed)
     plan = make_plan(asked)

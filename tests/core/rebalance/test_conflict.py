@@ -85,7 +85,7 @@ def kept_by(cluster, targets, scaled, placed):
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
-def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
+def test_statements_about_a_small_cluster_hold_for_every_placement(cluster):
     """Bound, verdict and capacities against all placements; the check agrees, and no placement within the limits moves less than the bound."""
     try:
         plan = make_plan(cluster)
@@ -115,7 +115,7 @@ def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(clu
         assert not set(over) & set(takers)
 
 
-def test_pins_that_leave_others_no_room_are_named_with_the_least_tolerance():
+def test_pins_without_room_for_other_slots_are_named_with_the_least_tolerance():
     """A third of the bytes and no key are pinned to a: below 30 %, a has room for five more slots, b and c for 17 with keys each, of 40."""
     loads = {"serialized_bytes": [10] * 60, "keys": [0] * 20 + [10] * 40}
     masters = [Master("a"), Master("b"), Master("c")]
@@ -130,7 +130,7 @@ def test_pins_that_leave_others_no_room_are_named_with_the_least_tolerance():
     assert check_plan(cluster, replace(plan, conflicts=())) != []
 
 
-def test_slots_by_the_thousand_that_fit_are_not_said_to_be_at_odds():
+def test_thousands_of_slots_that_fit_are_no_conflict():
     """Capacities of a thousandth above what there is, in three zones that may hold no more than their third."""
     masters = [Master(n, 1, zone, {"serialized_bytes": 1001}) for n, zone in zip("abcdef", "xyzxyz", strict=True)]
     cluster = problem([1, 2, 3] * 1000, "a" * 2000 + "b" * 1000, masters, tolerance=0.02, zone_share_max=0.334)

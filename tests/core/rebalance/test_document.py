@@ -91,7 +91,7 @@ def test_a_damaged_document_is_refused(spoil):
 
 
 @pytest.mark.parametrize(("version", "age"), [(2, "an earlier"), (99, "a later")])
-def test_a_plan_of_another_version_is_refused_with_what_to_do(version, age):
+def test_a_plan_of_another_version_is_refused_with_advice(version, age):
     document = {"version": version, "plan": {}}
 
     with pytest.raises(PlanError) as refused:

@@ -129,7 +129,7 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
 @settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from((A, B, C, D)))
 @example(seed=9771, after=5, who=B)  # the target forgets its import, the source keeps a failed half of it
-def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
+def test_an_absent_node_is_waited_for(path, seed, after, who):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
     cluster = cluster_of(path, seed)
     stored = plan_for(cluster)
@@ -157,7 +157,7 @@ def fall(cluster: SimulatedCluster, name: str, after: int) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
+def test_it_pauses_after_a_batch_and_shows_how_to_resume(path):
     """--pause-after, and a first Ctrl-C."""
     cluster = cluster_of(path)
     stored = plan_for(cluster)
@@ -175,7 +175,7 @@ def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
 
 
 @pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
-def test_what_a_user_may_not_leaves_no_slot_open_of_which_no_key_has_moved(refused):
+def test_a_forbidden_command_leaves_no_slot_open_without_moved_keys(refused):
     """Slots whose keys have gone can only go on: the sentence names them.  Allowed again, the plan ends."""
     cluster = cluster_of(Path.LEGACY)
     stored = plan_for(cluster)
@@ -228,7 +228,7 @@ def test_a_stop_at_any_moment_leaves_nothing_open(path, at):
 
 
 @pytest.mark.parametrize("path", [Path.VALKEY_JOBS, Path.REDIS_IMPORT])
-def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
+def test_a_failed_job_is_retried_before_a_pause(path):
     """Three attempts; the source keeps the slots of a migration that failed.  Redis 8.4 tries again by itself, until it is cancelled."""
     cluster = cluster_of(path)
     stored = plan_for(cluster)
@@ -290,7 +290,7 @@ def half_way(path: Path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_rollback_needs_nothing_but_the_slots_that_the_plan_moved(path):
+def test_a_rollback_needs_only_the_moved_slots(path):
     """Others took a slot that the plan has not touched and one that it knows nothing of, left one open, added a master: none is in the way."""
     cluster, stored, before, _, left = half_way(path)
     taken(cluster, [left[0], 9000], C)
@@ -313,7 +313,7 @@ def test_a_rollback_needs_nothing_but_the_slots_that_the_plan_moved(path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_rollback_leaves_slots_that_others_took_further(path):
+def test_a_rollback_leaves_slots_that_moved_on(path):
     """The plan left them at b, they belong to d now: their new owner is named."""
     cluster, stored, before, done, _ = half_way(path)
     taken(cluster, done[:2], D)
@@ -327,7 +327,7 @@ def test_a_rollback_leaves_slots_that_others_took_further(path):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("back", [True, False])
-def test_a_silent_master_that_no_slot_moves_from_or_to_holds_nothing_up(path, back):
+def test_a_silent_master_outside_the_plan_delays_nothing(path, back):
     """It owns no slot either; the note names it."""
     cluster, stored, before, _, _ = half_way(path)
     cluster.faults.crash(cluster.hosts[D])

@@ -42,7 +42,7 @@ def test_where_one_master_is_short_of_memory_and_the_other_of_keys_each_resource
 
 
 @pytest.mark.parametrize("small", [{"capacity": {"serialized_bytes": 1}}, {"weight": 1e-9}])
-def test_a_master_that_stays_and_fits_no_slot_makes_the_limits_impossible_at_once(small: dict[str, object]) -> None:
+def test_a_remaining_master_without_room_for_a_slot_makes_limits_impossible(small: dict[str, object]) -> None:
     """A master without slots becomes a replica, so one that stays keeps a slot: no search is needed to know."""
     masters = [Master("a", **small), Master("b"), Master("c")]  # type: ignore[arg-type]
     cluster = problem([10] * 60, "abc" * 20, masters)
@@ -177,7 +177,7 @@ def test_no_placement_is_below_the_floor(loads, weights):
     assert targets.floors[0].ratio <= max(best, 1)
 
 
-def test_what_excluded_masters_hold_counts_for_their_zone():
+def test_loads_of_excluded_masters_count_for_their_zone():
     """Half of the data stays in zone x: no plan brings it below a half."""
     masters = [
         Master("a", zone="x", excluded=True),
@@ -190,7 +190,7 @@ def test_what_excluded_masters_hold_counts_for_their_zone():
     assert (targets.zone_share, targets.zone_relaxed) == (Fraction(1, 2), True)
 
 
-def test_limits_are_what_whole_slots_can_add_up_to():
+def test_limits_are_sums_of_whole_slots():
     """Twelve slots of 1000 on three masters, 30 % above the share: five slots, not 5200."""
     targets = find_targets(validate(problem([1000] * 12, "a" * 12, "abc", tolerance=Fraction(3, 10))))
 
@@ -207,7 +207,7 @@ def test_limits_are_what_whole_slots_can_add_up_to():
         ([1, 2], "2 loads for 3 slots"),
     ],
 )
-def test_a_load_that_cannot_be_is_named_with_its_slot(loads, reason):
+def test_an_impossible_load_is_named_with_its_slot(loads, reason):
     with pytest.raises(PlanError, match=reason):
         validate(problem(loads, "aab", "ab"))
 
@@ -229,7 +229,7 @@ def test_a_load_that_cannot_be_is_named_with_its_slot(loads, reason):
         (problem([1, 1], "ab", "ab", soft=["keys"]), "keys is a soft goal"),
     ],
 )
-def test_a_request_that_contradicts_itself_is_refused_in_one_line(request_, reason):
+def test_a_contradictory_request_is_refused_in_one_line(request_, reason):
     """Before anything is searched; a weight of 0 must be a drain, since redis-cli gives such masters slots."""
     with pytest.raises(PlanError, match=reason):
         validate(request_)

@@ -62,7 +62,7 @@ def test_no_master_gives_and_takes_in_one_batch():
     assert sum(len(batch.jobs) for batch in batches) == 3
 
 
-def test_moves_without_room_for_a_second_copy_are_left_and_the_others_go_on():
+def test_moves_without_room_for_a_second_copy_are_left_out():
     """Two full masters cannot change slots; what they cannot do keeps nobody else from moving."""
     order = order_moves([*MOVES[:1], MOVES[-1]], rooms(b=55))
 
@@ -145,7 +145,7 @@ def plan_of_three():
     return stored_plan(cluster, [(1, "a", "b"), (2, "a", "b"), (3, "a", "c")])
 
 
-def test_what_sources_own_is_left_forwards_and_what_targets_own_backwards():
+def test_slots_of_sources_are_left_forwards_and_slots_of_targets_backwards():
     """The batch keeps its number; loads are those of the slots that are left."""
     stored = plan_of_three()
     owners = list(stored.problem.owners)

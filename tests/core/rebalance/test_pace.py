@@ -56,7 +56,7 @@ def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", PROFILES)
-def test_clients_that_wait_too_long_are_given_time(path):
+def test_slow_clients_are_given_time(path):
     """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
     _, free_s = moving(path)
     pace, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
@@ -69,7 +69,7 @@ def test_clients_that_wait_too_long_are_given_time(path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", PROFILES)
-def test_where_clients_wait_too_long_while_nothing_moves_nothing_does_and_that_is_said(path):
+def test_slow_clients_before_any_move_stop_the_run_with_a_message(path):
     """From the beginning: the run ends after its patience.  From the middle: it goes on when they are well again."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile=PROFILES[path])
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(24)])
@@ -105,7 +105,7 @@ def test_migrate_waits_half_of_the_shortest_node_timeout_and_of_the_patience(tim
     assert migrate_ms(SeenCluster(thirds(), changed=changed).look("abc"), patience_s) == expected_ms
 
 
-def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
+def test_the_dry_run_estimates_the_duration_at_the_allowed_pace():
     cluster = SeenCluster(thirds())
     stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(100)])
 
@@ -122,7 +122,7 @@ def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
         ({"used_memory": 96, "memory_max": 100}, "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"),
     ],
 )
-def test_a_run_waits_for_what_went_wrong_since_it_began(changed, text):
+def test_a_run_waits_for_new_problems(changed, text):
     def sight(**changed) -> ClusterSight:
         facts = {"replicas_online": 2, "addresses": {"r": "r:1"}} | changed
         return SeenCluster(thirds(), changed={"b": facts}).look("abc")
@@ -138,7 +138,7 @@ def test_a_run_waits_for_what_went_wrong_since_it_began(changed, text):
 
 
 @pytest.mark.long
-def test_it_waits_while_the_cluster_is_not_well_and_then_goes_on():
+def test_it_waits_until_the_cluster_is_healthy():
     """A node that fails in the middle: said, waited for, ended; nothing begins meanwhile."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile="redis-7.0")
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])

@@ -42,7 +42,7 @@ def topology():
     return read_nodes(NODES.encode())
 
 
-def test_a_placement_says_weights_capacities_zones_and_who_drains():
+def test_a_placement_has_weights_capacities_zones_and_drained_masters():
     placement = read_placement(TOML, "p.toml")
     masters, nodes = masters_of(topology(), placement, ["keys", "memory_bytes"])
 
@@ -59,7 +59,7 @@ def test_without_a_placement_zones_come_from_the_cluster():
     assert [m.zone for m in masters_of(topology())[0]] == ["", "z9"]
 
 
-def test_a_node_that_will_join_need_not_be_there_yet():
+def test_a_future_node_may_be_missing():
     placement = read_placement('[[nodes]]\nnode = "10.0.0.9:7000"\nadd = true\n')
 
     assert [m.id for m in masters_of(topology(), placement)[0]] == [A, B, "10.0.0.9:7000"]
@@ -103,26 +103,26 @@ def test_an_error_names_its_line(text, reason):
         ("10.0.0.3:7000", f"line 2: 10.0.0.3:7000 is a replica of {A}"),
     ],
 )
-def test_a_node_that_is_no_master_of_the_cluster_is_refused(node, reason):
+def test_a_node_other_than_a_master_is_refused(node, reason):
     """A replica has no slots of its own to move."""
     with pytest.raises(PlanError, match=reason):
         masters_of(topology(), read_placement(f'[[nodes]]\nnode = "{node}"\n'))
 
 
-def test_a_node_that_is_named_twice_is_refused():
+def test_a_repeated_node_is_refused():
     text = f'[[nodes]]\nnode = "10.0.0.1:7000"\n[[nodes]]\nnode = "{A}"\n'
     with pytest.raises(PlanError, match=r"line 3: a{40} is named twice"):
         masters_of(topology(), read_placement(text))
 
 
-def test_slots_that_nobody_owns_are_named():
+def test_slots_without_an_owner_are_named():
     """There is nothing to rebalance in a cluster with holes."""
     with pytest.raises(PlanError, match="nobody owns slots 8192-16383"):
         owners_of(read_nodes(NODES.replace("8192-16383", "").encode()))
 
 
 @given(st.text(max_size=200))
-def test_no_text_makes_the_reader_fail_in_another_way(text):
+def test_any_text_is_read_or_a_typed_error(text):
     with contextlib.suppress(PlanError):
         assert isinstance(read_placement(text).nodes, tuple)
 

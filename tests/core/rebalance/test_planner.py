@@ -162,7 +162,7 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
         lambda p: replace(p, curve=(p.curve[0]._replace(moved=p.bound - 1), *p.curve[1:])),
     ],
 )
-def test_a_plan_that_was_tampered_with_is_found_out(spoil):
+def test_a_changed_plan_is_detected(spoil):
     cluster, problems = sound_plan()
 
     assert check_plan(cluster, problems) == []

@@ -37,7 +37,7 @@ def reasons(cluster: SeenCluster, *, path: Path | None = None, steps=(), plan=No
 
 
 @pytest.mark.parametrize("product", ["valkey 9.1", "redis 7.0"])
-def test_a_cluster_as_it_was_planned_is_refused_nothing_and_warned_of_nothing(product):
+def test_an_unchanged_cluster_has_no_refusal_and_no_warning(product):
     """No server reports its node timeout here: that is no news before a slot moves."""
     cluster = cluster_of(product)
     prospect = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None)
@@ -61,7 +61,7 @@ def test_each_reason_is_a_sentence(changed, sentence):
     assert any(reason.startswith(sentence) for reason in reasons(cluster_of(), **changed))
 
 
-def test_a_job_of_somebody_else_is_waited_for_by_a_person():
+def test_a_foreign_job_needs_a_person():
     """A migration that no intent names."""
     job = JobSight("x", False, "c", "b", SlotSet([16000]), "snapshotting")
 
@@ -88,7 +88,7 @@ def test_owners_that_changed_make_a_plan_stale_unless_it_changed_them_itself():
     assert reasons(cluster, plan=plan, config_epoch=9, steps=steps) == []
 
 
-def test_masters_that_do_not_agree_are_told():
+def test_masters_that_disagree_are_reported():
     """Unless the plan is what they are about to learn of."""
     cluster = cluster_of()
     plan = plan_for(cluster)
@@ -97,7 +97,7 @@ def test_masters_that_do_not_agree_are_told():
     assert "the masters do not agree on the owner of slots 20" in reasons(cluster, plan=plan)
 
 
-def test_an_open_slot_of_the_plan_goes_on():
+def test_an_open_slot_of_the_plan_is_resumed():
     """Its intent names source and target; the same slot towards another node is somebody else's."""
     steps = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
 
@@ -133,7 +133,7 @@ def test_key_by_key_leaves_other_databases_behind():
         ("redis 7.0", Path.LEGACY),
     ],
 )
-def test_the_fastest_path_that_all_know_is_taken(product, path):
+def test_the_fastest_path_supported_by_all_is_taken(product, path):
     """Servers in the middle of an upgrade take the oldest way; a path given by hand that one does not know is refused."""
     cluster = cluster_of(product)
 
@@ -255,7 +255,7 @@ def test_another_shape_of_jobs_is_a_decode_error(reply):
         read_jobs(reply)
 
 
-def test_the_owner_of_a_slot_is_who_claims_it_last():
+def test_the_last_claimant_owns_a_slot():
     """A target that has taken a slot has the higher epoch; others may not know it yet."""
     a = NodeSight("a", config_epoch=1, owners={"a": SlotSet([1, 2]), "z": SlotSet([3])})
     b = NodeSight("b", config_epoch=2, owners={"a": SlotSet([1]), "b": SlotSet([2]), "z": SlotSet([3])})

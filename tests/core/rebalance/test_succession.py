@@ -73,7 +73,7 @@ def test_a_master_that_answers_or_owns_slots_has_its_own_place():
     assert successors(plan_of(), emptied, NOTHING) == {}
 
 
-def test_a_target_that_had_only_slots_on_their_way_is_found_by_those():
+def test_a_target_with_only_migrating_slots_is_matched_by_those():
     """It was empty; some of the slots that were announced have arrived, the others are still at their source."""
     stored = stored_plan(SeenCluster(thirds("ab"), "abt"), [(slot, "a", "t") for slot in range(1, 5)])
     held = ["z" if slot in (1, 2) else owner for slot, owner in enumerate(thirds("ab"))]
@@ -98,7 +98,7 @@ def test_a_drained_master_that_follows_the_replica_of_its_target_has_not_moved_t
 
 
 @pytest.mark.parametrize("rollback", [True, False])
-def test_a_plan_goes_on_with_the_promoted_replica(rollback):
+def test_a_plan_continues_with_the_promoted_replica(rollback):
     """Neither stale nor refused, forwards and back; what is left moves from and to the replica."""
     done = [*GROUP, Step(StepKind.DONE, 1, "a", "b", "1-2"), Step(StepKind.CANCELLED, 1, "a", "b", "3-4")]
     held = ["b" if slot in (1, 2) else owner for slot, owner in enumerate(thirds())]
@@ -112,7 +112,7 @@ def test_a_plan_goes_on_with_the_promoted_replica(rollback):
     assert now.stored.nodes[0].address == "z:1"
 
 
-def test_a_target_is_told_who_owns_its_open_slots_before_they_go_on():
+def test_a_target_learns_the_owners_of_its_open_slots_before_they_resume():
     """It serves nobody until then, and would refuse the keys."""
     now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
     first = commands(now)[:2]

@@ -65,7 +65,7 @@ def test_a_silent_connection_belongs_to_the_only_process_of_its_address() -> Non
     assert {d.process for d in delivered(dispatcher.finish())} == {HOME_A, HOME_B}
 
 
-def test_a_silent_connection_of_an_address_with_two_processes_is_nobodys() -> None:
+def test_a_silent_connection_of_an_address_with_two_processes_has_no_node() -> None:
     dispatcher = Dispatcher()
     for home, node in ((HOME_A, A), (Endpoint("10.0.0.1", 17009), B)):
         dispatcher.feed(
@@ -104,7 +104,7 @@ def test_a_clock_that_goes_back_does_not_turn_back_time() -> None:
     assert dispatcher.clock_steps == [(-1, 8 * SECOND_NS)]
 
 
-def test_tellings_have_their_turn_between_the_clues() -> None:
+def test_announcements_are_ordered_between_the_clues() -> None:
     dispatcher = Dispatcher()
     dispatcher.tell([Statement(2 * SECOND_NS, "poll", B, None, b"text")], {B: HOME_B})
     for second in (1, 3):
@@ -115,7 +115,7 @@ def test_tellings_have_their_turn_between_the_clues() -> None:
     assert kinds == ["message", "poll", "message"] or kinds.index("poll") == 1
 
 
-def test_a_telling_that_is_older_than_what_had_its_turn_is_refused() -> None:
+def test_an_announcement_older_than_the_last_turn_is_refused() -> None:
     dispatcher = Dispatcher()
     for second in (1, 9):
         dispatcher.feed(clue(ts_ns=second * SECOND_NS))

@@ -53,7 +53,7 @@ def test_a_clock_that_is_off_is_named(ahead_ns, text):
     assert text in difference.warning
 
 
-def test_events_that_one_side_tells_more_often_are_not_paired():
+def test_events_that_one_side_repeats_are_not_paired():
     """A capture that begins late lacks some: pairing by order would pair the wrong ones."""
     assert compare_clocks([SourceEvent(1, "fail-decided", A)], CAPTURED) is None
     assert compare_clocks([], []) is None

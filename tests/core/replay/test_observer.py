@@ -98,7 +98,7 @@ def steady(tape: Tape, until_s: float, *peers: str, start_s: float = 0.5) -> Non
         at_s += 0.5
 
 
-def test_a_dead_node_is_doubted_between_one_and_one_and_a_half_timeouts() -> None:
+def test_a_dead_node_is_marked_pfail_after_1_to_1_5_timeouts() -> None:
     """R34: its last pong, then half a timeout until a ping is due, then the timeout; our gossip tells soon after."""
     tape = Tape()
     tape.met(A, B)
@@ -126,7 +126,7 @@ def silent_node(*, gossip_s: tuple[float, ...] = ()) -> Tape:
     return tape
 
 
-def test_gossip_without_a_doubted_node_denies_the_doubt() -> None:
+def test_gossip_without_a_pfail_node_withdraws_pfail() -> None:
     """R40: every ping lists the nodes that are PFAIL; a doubt that only time told leaves no row."""
     rows = silent_node().replay()
 
@@ -134,7 +134,7 @@ def test_gossip_without_a_doubted_node_denies_the_doubt() -> None:
     assert any(isinstance(row, DisagreementRow) and row.machine == "fail?" for row in rows)
 
 
-def test_a_doubt_begins_when_our_gossip_shows_it_and_not_when_time_alone_would() -> None:
+def test_pfail_begins_with_our_gossip_and_not_by_time_alone() -> None:
     """R53 counts from a ping that may not have been seen; what we said in between proves that there was no doubt yet."""
     (row,) = [row for row in views(silent_node(gossip_s=(8.5, 9.0, 9.5)).replay(), B) if "fail?" in row.flags]
 
@@ -157,7 +157,7 @@ def test_ticks_come_when_the_pings_of_the_observer_show_its_cron() -> None:
     assert 3.05 <= (row.valid_from_ns - T0) / S <= 3.16
 
 
-def test_a_log_line_says_when_a_doubt_began() -> None:
+def test_a_log_line_dates_pfail() -> None:
     """What the machine held until then is taken back, and gossip of the same cron does not take the doubt back."""
     tape = silent_node(gossip_s=(7.0, 7.5, 8.0, 8.5, 9.0, 9.5))
     tape.evidence.append(LogSeen(T0 + round(6.45 * S), "pfail", B))
@@ -168,7 +168,7 @@ def test_a_log_line_says_when_a_doubt_began() -> None:
     assert row.valid_from_ns == T0 + round(6.45 * S)
 
 
-def test_a_node_that_is_missing_because_another_stands_in_its_place_is_still_doubted() -> None:
+def test_a_node_displaced_from_gossip_stays_pfail() -> None:
     """R40: gossip lists as many as the last cron counted; of two nodes that became PFAIL since, it may list the other."""
     tape = Tape()
     tape.met(A, B, C)
@@ -236,7 +236,7 @@ def test_a_link_that_is_opened_again_was_not() -> None:
     assert views(tape.replay(), B)[-1].valid_to_ns is None
 
 
-def test_what_reached_a_stopped_process_counts_when_it_speaks_again() -> None:
+def test_messages_to_a_stopped_process_count_when_it_resumes() -> None:
     """A PING that stays unanswered while nothing is sent: the process stood still."""
     tape = Tape()
     tape.met(A)
@@ -265,7 +265,7 @@ def test_another_id_in_the_own_header_is_a_reset() -> None:
     assert (own.observer, own.valid_from_ns) == ("9" * 40, T0 + round(2.5 * S))
 
 
-def test_a_refusing_process_that_speaks_again_was_restarted() -> None:
+def test_a_refusing_process_that_resumes_was_restarted() -> None:
     """R129: FAIL is kept, PFAIL is not."""
     tape = Tape()
     tape.met(A, B)
@@ -283,7 +283,7 @@ def test_a_refusing_process_that_speaks_again_was_restarted() -> None:
     assert not [row for row in views(rows, A) if "fail?" in row.flags]
 
 
-def test_slots_that_leave_one_by_one_are_laid_between_two_headers() -> None:
+def test_slots_that_leave_singly_are_dated_between_two_headers() -> None:
     """R124: and go to the node that claims them later."""
     tape = Tape()
     tape.met(A)
@@ -333,7 +333,7 @@ def test_a_whole_bulk_between_two_headers_is_laid_out_slot_by_slot() -> None:
     assert 2400 < int(halfway.slots.removeprefix("0-")) < 2600
 
 
-def test_slots_that_were_deleted_went_to_nobody() -> None:
+def test_deleted_slots_have_no_owner() -> None:
     """R107: the header that leaves in the pass of CLUSTER DELSLOTS still says ok, the next one does not."""
     tape = Tape()
     tape.met(A)
@@ -361,7 +361,7 @@ def test_slots_that_their_owner_had_deleted_are_taken_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", [None, "6.2.14"])
-def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails(version: str | None) -> None:
+def test_unclaimed_slots_are_dropped_when_the_own_state_fails(version: str | None) -> None:
     """R71, R107: CLUSTER DELSLOTS on a node that is not the owner, which Redis 6.2 takes no note of."""
     tape = Tape()
     if version is not None:
@@ -374,7 +374,7 @@ def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails(version: str
     assert views(tape.replay(), A)[-1].slots == "0-16382"
 
 
-def test_an_own_header_that_leaves_after_a_newer_one_is_no_news() -> None:
+def test_an_own_header_sent_after_a_newer_one_is_ignored() -> None:
     """A slow link sends a header that was built for all links before slots moved away."""
     tape = Tape()
     tape.met(A, B)
@@ -408,7 +408,7 @@ def test_an_update_omits_slots_that_the_owner_did_not_claim_after_they_moved() -
     assert halfway.slots == "0-3 100-199"
 
 
-def test_slots_dropped_while_the_own_state_fails_are_gone_at_once() -> None:
+def test_slots_dropped_while_the_own_state_fails_end_at_once() -> None:
     """R71, R107: CLUSTER DELSLOTS came here before it came to the owner, whose message tells which slots."""
     tape = Tape()
     tape.met(A)
@@ -461,7 +461,7 @@ def test_failure_reports_have_a_beginning_and_an_end() -> None:
     assert (report.valid_from_ns, report.valid_to_ns) == (T0 + 2 * S, T0 + 3 * S)
 
 
-def test_an_election_is_told_apart_from_a_takeover_and_a_bump() -> None:
+def test_an_election_differs_from_a_takeover_and_a_bump() -> None:
     """R79, R93, R97."""
     tape = Tape()
     tape.met(A, B)
@@ -551,7 +551,7 @@ def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, st
         assert all(row.valid_to_ns is None or row.valid_from_ns < row.valid_to_ns for row in intervals)
 
 
-def test_connections_tell_a_process_that_ended_from_one_that_stands_still() -> None:
+def test_connections_separate_an_ended_process_from_a_stopped_one() -> None:
     """A machine closes the connections of a process that ends and refuses new ones; of one that is stopped it accepts them."""
     ended, still = Tape(), Tape()
     for tape in (ended, still):

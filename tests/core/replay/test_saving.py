@@ -17,7 +17,7 @@ from cluster_core.replay.saving import STATE_VERSION, load, save
 from cluster_core.slots.slot_set import SlotSet
 
 
-def test_what_goes_into_a_state_comes_out_of_it() -> None:
+def test_a_state_comes_back_as_saved() -> None:
     shared: list[Any] = [1]
     value = {
         "profile": PROFILES["valkey-9.1"], "slots": SlotSet([1, 16383]), "at": Endpoint("10.0.0.1", 7000), "texts": "\udc80é",

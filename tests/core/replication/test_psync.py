@@ -64,7 +64,7 @@ def test_a_promotion_keeps_the_old_id_up_to_the_next_byte() -> None:
     assert not lineage.knows(A, 102)
 
 
-def test_the_same_id_in_a_continue_changes_nothing_and_another_one_becomes_ours() -> None:
+def test_the_same_id_in_a_continue_changes_nothing_and_another_id_is_taken() -> None:
     """P4."""
     lineage = Lineage(A, 100)
 
@@ -84,6 +84,6 @@ def test_a_full_resync_leaves_no_second_id() -> None:
     assert lineage == Lineage(C, 7, "", NO_OFFSET)
 
 
-def test_an_unknown_id_is_nobodys() -> None:
+def test_an_unknown_id_has_no_history() -> None:
     """An id that nobody has seen equals no id that is asked for."""
     assert not Lineage("", 100).knows("", 1)

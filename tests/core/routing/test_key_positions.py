@@ -50,7 +50,7 @@ def keys_of(name: str, arguments: list[bytes]) -> list[bytes]:
     ],
 )
 @pytest.mark.parametrize("name", TABLES)
-def test_keys_are_found_where_the_command_has_them(name, text, keys):
+def test_keys_have_the_positions_of_the_command(name, text, keys):
     """First, last and step; number of keys; keyword; by hand where the server gives no specification."""
     assert keys_of(name, text.encode().split(b" ")) == keys.encode().split()
 
@@ -65,12 +65,12 @@ def test_migrate_has_one_key_or_those_behind_its_keyword(name):
     ]
 
 
-def test_every_command_of_a_real_redis_has_the_keys_that_it_says(redis_server):
+def test_every_command_of_a_real_redis_has_the_reported_keys(redis_server):
     """COMMAND GETKEYS of Redis 7.0 on random words."""
     assert disagreements("redis-7.0", redis_server) == []
 
 
-def test_every_command_of_a_real_valkey_has_the_keys_that_it_says(valkey_server):
+def test_every_command_of_a_real_valkey_has_the_reported_keys(valkey_server):
     """COMMAND GETKEYS of Valkey 9.1 on random words."""
     assert disagreements("valkey-9.1", valkey_server) == []
 
@@ -127,6 +127,6 @@ def answers(server: Server, commands: list[list[bytes]]) -> list[list[bytes]]:
     return replies
 
 
-def test_a_table_that_there_is_not_is_a_mistake_of_the_caller():
+def test_a_missing_table_is_an_error_of_the_caller():
     with pytest.raises(ValueError, match="redis-2"):
         table_of("redis-2.8")

@@ -144,7 +144,7 @@ def configure(cluster: Cluster, **settings: str) -> None:
             node.call("CONFIG", "SET", name.replace("_", "-"), value)
 
 
-def test_a_slot_that_is_being_moved(live):
+def test_a_migrating_slot(live):
     """R114 to R121: keys here, gone and never there; ASKING, READONLY, MULTI; masters and a replica."""
     dialect, cluster = live
 
@@ -169,7 +169,7 @@ def test_redirections_name_nodes_as_configured(live, kind):
     ("coverage", "reads", "pubsub"),
     [("no", "no", "yes"), ("yes", "no", "yes"), ("yes", "no", "no"), ("yes", "yes", "yes"), ("yes", "yes", "no")],
 )
-def test_a_slot_that_nobody_serves(live, coverage, reads, pubsub):
+def test_an_unserved_slot(live, coverage, reads, pubsub):
     """R115, R118: CLUSTERDOWN for the slot, for all slots, for writes, for shard channels."""
     dialect, cluster = live
     slot = key_slot(FREE)
@@ -215,7 +215,7 @@ def test_only_keys_of_open_slots_are_asked_for():
 
 
 @pytest.mark.parametrize(("writes", "text"), [(None, ""), (False, ""), (True, f"MOVED {SLOT} 10.0.0.2:7001")])
-def test_what_a_cached_script_does_is_told_by_the_caller(writes, text):
+def test_the_caller_states_whether_a_cached_script_writes(writes, text):
     """EVALSHA and FCALL on a replica: only the node knows the script (`getCommandFlags`)."""
     view = owned_by(OTHER, master_id=OTHER)
     command = [b"EVALSHA", b"0" * 40, b"1", KEY]

@@ -95,7 +95,7 @@ def test_a_flood_of_sentinels_and_replicas_is_bounded():
     assert len(bench.master.sentinels) == len(bench.master.replicas) == INSTANCES_MAX
 
 
-def test_votes_for_names_that_are_none_are_forgotten():
+def test_votes_for_invalid_names_are_dropped():
     """A leader's id has forty digits; an opinion with a longer one is no vote."""
     bench = Bench()
     bench.pass_ms(1000)
@@ -108,7 +108,7 @@ def test_votes_for_names_that_are_none_are_forgotten():
 
 
 @pytest.mark.parametrize("epoch", [EPOCH_MAX, EPOCH_MAX + 1, 2**63 - 1])
-def test_an_epoch_beyond_all_bounds_stays_a_number_that_can_be_sent(epoch):
+def test_an_epoch_beyond_all_bounds_can_still_be_sent(epoch):
     """A peer that lies about its epoch cannot make us say what no peer can read."""
     bench = Bench()
     bench.meet(1)

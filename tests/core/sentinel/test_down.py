@@ -81,7 +81,7 @@ def test_a_connection_that_cannot_be_made_is_silence():
     assert bench.master.flags & Flag.S_DOWN
 
 
-def test_a_master_that_says_it_is_a_replica_is_down_after_a_while():
+def test_a_master_that_reports_itself_a_replica_is_down_after_a_while():
     """S6: down-after and two INFO periods."""
     bench = Bench()
     bench.pass_ms(1000)
@@ -139,7 +139,7 @@ def test_an_old_opinion_is_forgotten():
     assert "-odown" in bench.channels()
 
 
-def test_others_are_asked_once_a_second_and_for_their_vote_in_a_failover():
+def test_sentinels_are_asked_once_a_second_and_for_votes_in_a_failover():
     """S8: ``*`` before, our id then."""
     bench = Bench()
     bench.pass_ms(1000)

@@ -64,7 +64,7 @@ def test_a_replica_names_its_master_and_itself():
     assert report.runid == "b" * 40
 
 
-def test_numbers_that_lie_are_cut():
+def test_false_numbers_are_bounded():
     """No number of a peer makes a time endless."""
     report = read_info(f"role:slave\r\nmaster_link_down_since_seconds:{'9' * 400}\r\nslave_repl_offset:-{'9' * 30}\r\n")
 
@@ -89,7 +89,7 @@ def test_a_recorded_message_is_read_and_written_again():
 
 
 @pytest.mark.parametrize("text", ["", "a,b", RECORDED + ",9", RECORDED.rpartition(",")[0], "x" * (HELLO_CHARS_MAX + 1)])
-def test_what_has_not_eight_fields_is_no_message(text):
+def test_a_message_has_eight_fields(text):
     """S3: the server drops it."""
     assert parse_hello(text) is None
 

@@ -54,7 +54,7 @@ def test_replicas_are_asked_every_second_while_their_master_fails():
     assert len(bench.commands_to(R2, "INFO")) - before >= 4
 
 
-def test_a_hello_says_who_we_are_and_who_is_master():
+def test_a_hello_names_the_sentinel_and_the_master():
     """S3: our end of the connection, our port, our id and epoch, the master and its epoch."""
     bench = Bench()
     bench.pass_ms(3000)
@@ -76,7 +76,7 @@ def test_the_timer_changes_its_pace():
 # -- whom it meets -----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_sentinel_is_told_and_connected_to():
+def test_a_new_sentinel_is_announced_and_connected():
     """S4."""
     bench = Bench()
     bench.meet(1)
@@ -126,7 +126,7 @@ def test_a_newer_configuration_wins():
     assert bench.master.address == Address(*R1)
 
 
-def test_messages_of_the_hello_channel_are_heard_and_our_own_are_not():
+def test_messages_of_the_hello_channel_are_read_and_our_own_ignored():
     """sentinelReceiveHelloMessages."""
     bench = Bench()
     bench.pass_ms(100)
@@ -218,7 +218,7 @@ def test_a_replica_that_is_not_reconfigured_ends_by_timeout():
     assert bench.channels().count("+failover-end") == 1
 
 
-def test_a_failover_that_takes_too_long_ends_with_one_order_to_all_that_are_left():
+def test_a_slow_failover_ends_with_an_order_to_all_remaining_replicas():
     """sentinelFailoverDetectEnd: +failover-end-for-timeout, +slave-reconf-sent-be."""
     bench = with_replicas()
     lose_master(bench)
@@ -247,7 +247,7 @@ def test_clients_are_sent_to_the_new_master_as_soon_as_it_is_one():
 # -- putting things right ----------------------------------------------------------------------------------------------
 
 
-def test_an_old_master_that_is_back_is_made_a_replica():
+def test_a_returning_old_master_becomes_a_replica():
     """S15: after four hello periods of stable disagreement."""
     bench = with_replicas()
     bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
@@ -261,7 +261,7 @@ def test_an_old_master_that_is_back_is_made_a_replica():
     assert bench.commands_to(R1, "SLAVEOF") == [("SLAVEOF", *map(str, MASTER))]
 
 
-def test_a_replica_of_somebody_else_is_sent_back():
+def test_a_replica_of_another_master_is_sent_back():
     """S15: +fix-slave-config after a failover timeout."""
     bench = with_replicas()
     bench.infos[R1] = info_of_replica(("10.7.7.7", 1), runid="1" * 40)

@@ -79,7 +79,7 @@ def test_nobody_is_chosen_where_nobody_can_be():
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["", "a", "B", "c"])), max_size=6))
-def test_the_chosen_one_is_the_first_when_all_are_sorted(facts):
+def test_the_chosen_replica_is_the_first_in_order(facts):
     """Against a sort by the three keys, one after the other, as qsort compares."""
     of = master()
     for number, (priority, offset, runid) in enumerate(facts):

@@ -16,7 +16,7 @@ def ask(bench: Bench, epoch: int, candidate: str) -> list:
     return bench.say("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "10.0.0.1", "6379", str(epoch), candidate)
 
 
-def test_the_first_who_asks_gets_the_vote_of_an_epoch():
+def test_the_first_request_gets_the_vote_of_an_epoch():
     """sentinelVoteLeader: later ones hear for whom we have voted."""
     bench = Bench()
 
@@ -32,7 +32,7 @@ def test_the_first_who_asks_gets_the_vote_of_an_epoch():
     ]
 
 
-def test_who_votes_for_another_waits_before_it_stands_itself():
+def test_a_voter_for_another_waits_before_its_own_candidacy():
     """S9: failover_start_time."""
     bench = Bench()
     ask(bench, 1, ONE)
@@ -63,12 +63,12 @@ def lead(bench: Bench, votes: list[tuple[str, int]]) -> str:
     return find_leader(bench.sentinel.state, bench.master, 5)
 
 
-def test_own_vote_goes_to_whom_most_have_voted_for():
+def test_the_own_vote_follows_the_majority():
     """sentinelGetLeader: we have not voted yet."""
     assert lead(Bench(), [(ONE, 5), (ONE, 5), (OTHER, 5)]) == ONE
 
 
-def test_own_vote_goes_to_ourselves_when_nobody_has_votes():
+def test_the_own_vote_is_for_itself_without_other_votes():
     """sentinelGetLeader."""
     bench = Bench()
 
@@ -92,7 +92,7 @@ def test_a_leader_always_has_enough_votes(votes, quorum):
     assert not leader or votes.count(leader) + (bench.master.leader == leader) >= enough
 
 
-def test_a_vote_in_an_older_epoch_than_the_current_one_is_not_cast():
+def test_no_vote_is_cast_in_an_older_epoch():
     """sentinelVoteLeader: current_epoch <= req_epoch."""
     bench = Bench()
     bench.sentinel.state.current_epoch = 7

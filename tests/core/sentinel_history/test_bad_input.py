@@ -69,7 +69,7 @@ def mutated(data: bytes, rng: Random) -> bytes:
 
 
 @pytest.mark.long
-def test_mutated_words_change_beliefs_at_most() -> None:
+def test_mutated_text_changes_beliefs_at_most() -> None:
     rng = Random(SEED)
     incidents = 0
     for _ in range(MUTATIONS // 100):
@@ -118,14 +118,14 @@ def test_lines_of_logs_and_polls_survive_mutation() -> None:
     [b"", b"[]", b"1", b"{" * 100_000, b'{"masters": 1, "t": 1, "port": 1}', b'{"masters": [], "t": "x", "port": 1}',
      b'{"masters": [["name"]], "t": 1, "port": 1}', b'{"masters": [], "t": 1}', b'{"masters": [], "t": 1e999, "port": 1}'],
 )  # fmt: skip
-def test_a_line_that_is_no_poll_is_refused(raw: bytes) -> None:
+def test_an_invalid_poll_line_is_refused(raw: bytes) -> None:
     with pytest.raises(DecodeError) as refused:
         read_poll_line(raw, line=3, source="polls")
 
     assert (refused.value.source, refused.value.offset) == ("polls", 3)
 
 
-def test_numbers_that_lie_do_no_harm() -> None:
+def test_false_numbers_do_no_harm() -> None:
     huge = "9" * 300
     items = [
         *watched(),

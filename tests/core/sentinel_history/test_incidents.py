@@ -20,7 +20,7 @@ def incidents_of(name: str) -> list[tuple[Incident, str, list[str]]]:
     ]
 
 
-def test_a_failover_names_who_saw_agreed_voted_and_was_chosen() -> None:
+def test_a_failover_names_observers_voters_and_the_chosen_replica() -> None:
     """A killed master: all three sentinels doubt it, one is elected by three votes and promotes a replica."""
     incident, summary, steps = incidents_of("redis-7.0")[0]
 
@@ -52,7 +52,7 @@ def test_an_ordered_failover_is_manual_and_has_no_votes() -> None:
     assert sum(step.kind == "switched" for step in incident.steps) == 3
 
 
-def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
+def test_a_failover_that_waits_for_the_quorum_dates_it() -> None:
     """Quorum three of three, one sentinel away: nothing happens until it is back."""
     incident = incidents_of("redis-7.0-no-quorum")[0][0]
 
@@ -69,7 +69,7 @@ def test_steps_are_in_order_and_have_texts() -> None:
             assert all(text and "{" not in text for text in texts)
 
 
-def test_a_failure_without_a_failover_says_what_stood_in_the_way() -> None:
+def test_a_failure_without_a_failover_names_the_obstacle() -> None:
     """One sentinel alone holds the master for down; the other agrees not."""
     [incident] = find_sentinel_incidents(
         fold([*watched(), line(3000, "+sdown", OF_MASTER), line(9000, "-sdown", OF_MASTER)])

@@ -29,7 +29,7 @@ def rules(stage):
 
 
 @pytest.mark.long
-def test_a_voter_that_says_yes_to_everybody_is_caught(monkeypatch):
+def test_a_voter_that_grants_every_vote_is_caught(monkeypatch):
     """R162, R163: two shards that ask in one epoch both win."""
     monkeypatch.setattr(gossip_node, "vote_refusal", lambda *_: "")
     violations = set()
@@ -69,7 +69,7 @@ def test_two_owners_of_a_slot_in_one_epoch_are_caught():
     assert "R166" in rules(stage)
 
 
-def test_a_node_that_says_that_it_fails_itself_is_caught():
+def test_a_node_that_marks_itself_failed_is_caught():
     """R167."""
     stage = stage_of(3, 0)
     stage.world.run_to(3_000_000)
@@ -107,7 +107,7 @@ def test_an_offset_that_falls_is_caught():
     assert "R169" in rules(stage)
 
 
-def test_a_process_that_is_fast_again_has_its_cron_back():
+def test_a_recovered_process_has_its_cron_back():
     """After SIGSTOP, slow and fast phases there is one cron, ten times a second (R28)."""
     stage = stage_of(3, 0)
     host = stage.world.hosts[0]
@@ -160,7 +160,7 @@ def test_a_replica_of_a_replica_is_caught():
     assert any(violation.rule == "R168" and "is a replica" in violation.text for violation in stage.agreement())
 
 
-def test_views_that_differ_in_peace_are_caught():
+def test_differing_views_at_rest_are_caught():
     """Every view converges once the network has healed."""
     stage = stage_of(3, 1)
     stage.world.run_to(5_000_000)
@@ -171,7 +171,7 @@ def test_views_that_differ_in_peace_are_caught():
     assert {violation.rule for violation in stage.agreement()} == {"converge"}
 
 
-def test_a_write_that_nothing_excuses_is_caught():
+def test_an_unexcused_lost_write_is_caught():
     """A write that its master lost by itself; with a promotion that lacked it, it is excused (P6)."""
     stage = stage_of(3, 1)
     stage.world.run_to(5_000_000)
@@ -186,7 +186,7 @@ def test_a_write_that_nothing_excuses_is_caught():
     assert (loss.way, excused.way, confirmed.way) == (Way.NO_EXCUSE, Way.NOT_REPLICATED, Way.NO_EXCUSE)
 
 
-def test_a_write_of_a_shard_that_is_down_is_not_lost_unless_the_shard_went_on_without_it():
+def test_a_write_of_a_down_shard_is_lost_only_if_the_shard_continued_without_it():
     """A dead owner's copy is worth something as long as nobody was promoted who lacked it (P6)."""
     stage = stage_of(3, 1)
     stage.world.run_to(5_000_000)

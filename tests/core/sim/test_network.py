@@ -69,7 +69,7 @@ def test_messages_of_a_link_arrive_in_order(stage):
     assert arrived[199][1] - arrived[0][1] >= 200_000
 
 
-def test_what_waits_behind_a_wall_goes_on_when_it_falls(stage):
+def test_blocked_packets_are_delivered_after_a_partition(stage):
     """The sender's timeouts double meanwhile (RFC 6298)."""
     world, stream, arrived = stage.world, link_between(stage, 0, 1), listen(stage)
     stage.faults.cut(world.hosts[:1], world.hosts[1:])
@@ -87,7 +87,7 @@ def test_what_waits_behind_a_wall_goes_on_when_it_falls(stage):
     assert at_us - cut_us >= 1_400_000
 
 
-def test_a_machine_without_power_says_nothing(stage):
+def test_a_machine_without_power_sends_nothing(stage):
     """No FIN, no reset: the other side thinks that the link stands."""
     world, arrived = stage.world, listen(stage)
     stage.faults.switch_off(world.hosts[1])
@@ -137,7 +137,7 @@ def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, go
 
 
 @pytest.mark.parametrize("falls_us", [None, 126_000_000])
-def test_a_connection_that_nobody_answers_is_given_up_after_two_minutes(stage, falls_us):
+def test_an_unanswered_connection_is_given_up_after_two_minutes(stage, falls_us):
     """127 s, as Linux has it; a wall that fell and stands again before a SYN came through changes nothing."""
     world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
     stage.faults.cut([one], [other])

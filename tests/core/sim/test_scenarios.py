@@ -30,7 +30,7 @@ def played(path: Path, seed: int | None = None) -> Played:
     [pytest.param(path, marks=pytest.mark.long) if path.stem in LONG else path for path in FILES],
     ids=lambda path: path.stem,
 )
-def test_a_scenario_goes_as_it_should(path, request):
+def test_a_scenario_meets_its_expectations(path, request):
     """The servers' own suites, one scenario after the other."""
     result = played(path)
 

@@ -48,7 +48,7 @@ def test_a_node_pings_as_often_as_a_real_one(node_timeout_ms, nodes, measured):
 
 
 @pytest.mark.long
-def test_a_dead_node_is_doubted_between_one_node_timeout_and_one_and_a_half():
+def test_a_dead_node_is_marked_pfail_after_1_to_1_5_timeouts():
     """R32, R34: from crash to PFAIL T to 1.5 T and a tick, at every node."""
     for seed in SEEDS:
         stage = stage_of(6, REDIS_7_0, 2000, seed)

@@ -21,7 +21,7 @@ SETS = st.one_of(
 
 
 @given(SETS)
-def test_a_set_holds_what_was_put_in(slots: frozenset[int]) -> None:
+def test_a_set_has_its_slots(slots: frozenset[int]) -> None:
     made = SlotSet(slots)
 
     assert list(made) == sorted(slots)
@@ -31,7 +31,7 @@ def test_a_set_holds_what_was_put_in(slots: frozenset[int]) -> None:
 
 
 @given(SETS)
-def test_every_form_leads_back_to_the_set(slots: frozenset[int]) -> None:
+def test_every_form_returns_the_set(slots: frozenset[int]) -> None:
     """R4, R128: the bitmap, the ranges, the text and a pickle."""
     made = SlotSet(slots)
 
@@ -84,7 +84,7 @@ def test_a_slot_out_of_range_is_refused(slot: int) -> None:
     ("text", "offset"),
     [("0-1 x", 4), ("5-4", 0), ("1 16384", 2), ("-1", 0), ("1-", 0), ("1-2-3", 0), ("9" * 5000, 0), ("٣", 0)],
 )
-def test_text_that_is_no_slots_is_refused_at_its_word(text: str, offset: int) -> None:
+def test_invalid_slot_text_is_refused_with_its_place(text: str, offset: int) -> None:
     """Bytes from outside raise a DecodeError with the offset."""
     with pytest.raises(DecodeError) as caught:
         SlotSet.parse(text)

@@ -98,7 +98,7 @@ def test_cluster_nodes_is_read_field_by_field() -> None:
     assert (gone.address, gone.link_connected, gone.ping_sent) == (":0", False, 1426238316232)
 
 
-def test_a_topology_answers_who_owns_what() -> None:
+def test_a_topology_has_the_owners_of_slots() -> None:
     topology = read_topology(NODES)
 
     assert [node.id for node in topology.masters()] == [B, C]
@@ -157,7 +157,7 @@ GOOD = f"{A} h:1@2 master - 0 0 1 connected 0-9\n"
         (GOOD + GOOD.replace(A, B).replace("0-9", "5-20"), len(GOOD), "slots 5-9 belong to"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_offset(text: str, at: int, reason: str) -> None:
+def test_an_error_has_its_offset(text: str, at: int, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason) as caught:
         read_topology(text.encode(), source="nodes.txt")
 
@@ -169,7 +169,7 @@ def test_a_last_line_cut_short_is_truncated() -> None:
         read_topology((GOOD + f"{B} h:1").encode())
 
 
-def test_overlapping_slots_are_listed_when_asked_for() -> None:
+def test_overlapping_slots_are_listed_on_request() -> None:
     """The first node keeps them, as in a server that loads such a file; three claims make two conflicts."""
     text = GOOD + GOOD.replace(A, B).replace("0-9", "5-20") + GOOD.replace(A, C).replace("0-9", "0-2 15-30")
 
@@ -185,7 +185,7 @@ def test_overlapping_slots_are_listed_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["noflags", "myself,master", "slave,fail,nofailover", "fail?,handshake,noaddr"])
-def test_flags_are_words_in_the_order_of_a_server(text: str) -> None:
+def test_flags_are_in_the_order_of_a_server(text: str) -> None:
     """R20, R128."""
     assert write_flags(*read_flags(text, offset=0, source="x")) == text
 

@@ -146,7 +146,7 @@ def test_an_empty_reply_is_a_topology_without_nodes() -> None:
         ([[0, 1, ["h", 1, A]], [1, 3, ["h", 1, A]]], "appears twice"),
     ],
 )
-def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, reason: str) -> None:
+def test_an_invalid_reply_is_refused_with_its_place(reply: object, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         read_topology(json.dumps(reply).encode())
 
@@ -176,7 +176,7 @@ def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, re
         (b"1) " * (NESTING_MAX + 1), 0, "lists nested"),
     ],
 )
-def test_what_is_no_description_is_refused(raw: bytes, offset: int, reason: str) -> None:
+def test_a_reply_of_another_kind_is_refused(raw: bytes, offset: int, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason) as caught:
         read_topology(raw, source="file")
 
@@ -207,7 +207,7 @@ def test_replies_of_a_real_server_describe_what_cluster_nodes_does(
 @pytest.mark.servers
 @pytest.mark.parametrize("command", ["shards", "slots", "nodes"])
 @pytest.mark.parametrize("options", [["--no-raw"], ["--no-raw", "-3"], ["--json"], ["--json", "-2"]], ids=" ".join)
-def test_what_redis_cli_prints_is_the_same_topology(
+def test_output_of_redis_cli_is_the_same_topology(
     command: str, options: list[str], request: pytest.FixtureRequest
 ) -> None:
     if shutil.which("redis-cli") is None:

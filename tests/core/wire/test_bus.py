@@ -40,7 +40,7 @@ def test_every_kind_of_message_is_understood_and_written_back(made: Message) -> 
 
 
 @given(messages())
-def test_whatever_is_accepted_is_written_back_byte_for_byte(raw: bytes) -> None:
+def test_accepted_messages_are_written_back_byte_for_byte(raw: bytes) -> None:
     assert encode_message(decode_message(raw)) == raw
 
 
@@ -97,7 +97,7 @@ def test_a_light_publish_takes_32_bytes_and_names_no_sender() -> None:
     assert decoded.sender is None
 
 
-def test_a_type_that_is_not_known_keeps_its_bytes() -> None:
+def test_an_unknown_type_keeps_its_bytes() -> None:
     """R5: newer servers have more types."""
     raw = encode_message(sized(Message(Header(type=11), Unknown(b"new body", ""))))
 
@@ -109,7 +109,7 @@ def test_a_type_that_is_not_known_keeps_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 65535])
-def test_a_gossip_count_that_overruns_is_told_and_whole_entries_are_kept(count: int) -> None:
+def test_an_overrunning_gossip_count_is_reported_and_whole_entries_are_kept(count: int) -> None:
     """R18; servers of VK91 reject it."""
     made = gossip_message(0, entries=2)
     raw = bytearray(encode_message(made))
@@ -138,7 +138,7 @@ def test_an_extension_of_an_impossible_length_is_kept_as_bytes(length: int) -> N
     assert encode_message(decoded) == raw
 
 
-def test_extensions_are_read_only_where_the_sender_says_it_has_them() -> None:
+def test_extensions_are_read_only_with_the_senders_flag() -> None:
     """R15: EXT_DATA."""
     made = gossip_message(0, extensions=[text_extension(HOSTNAME, "a")])
     assert isinstance(made.header, Header)
@@ -178,7 +178,7 @@ def test_a_body_that_is_too_short_for_its_type_is_kept_as_bytes(body: Fail | Upd
     assert encode_message(decoded) == raw
 
 
-def test_total_lies_are_decode_errors_that_say_where() -> None:
+def test_impossible_lengths_are_decode_errors_with_an_offset() -> None:
     """R17: a server closes the link."""
     raw = encode_message(ping())
     short = raw[:4] + (2255).to_bytes(4, "big") + raw[8:]
@@ -202,7 +202,7 @@ def test_bytes_behind_totlen_are_kept() -> None:
 
 
 @pytest.mark.parametrize("size", [16, 60, 79, 80, 2255])
-def test_the_first_bytes_of_a_header_tell_what_they_reach(size: int) -> None:
+def test_a_cut_header_has_the_fields_within_its_bytes(size: int) -> None:
     """Snap-length-truncated captures: nothing is made up."""
     raw = encode_message(ping(flags=0x11, current_epoch=7))[:size]
 

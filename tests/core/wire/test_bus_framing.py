@@ -80,7 +80,7 @@ def test_a_capture_begun_in_the_middle_gets_in_step_at_the_next_message(lead: by
         (b"\x00\x01\x02" * 9, "unknown bytes"),
     ],
 )
-def test_another_protocol_is_one_row_that_says_what_it_looks_like(beginning: bytes, guess: str) -> None:
+def test_another_protocol_is_a_single_row_with_its_name(beginning: bytes, guess: str) -> None:
     """TLS says that it cannot be read."""
     beginning *= 5
     framer = BusFramer(synced=True)
@@ -123,7 +123,7 @@ def test_a_length_beyond_the_bound_is_damage() -> None:
     assert comparable(frames) == [(len(PING), "damaged bus message"), ("W", PING)]
 
 
-def test_what_is_left_at_the_end_is_told() -> None:
+def test_bytes_left_at_the_end_are_reported() -> None:
     for raw, expected in ((PING[:17], ("P", PING[:17])), (PING[:9], (9, "damaged bus message"))):
         framer = BusFramer(synced=True)
         framer.feed(raw, MARKS[0])

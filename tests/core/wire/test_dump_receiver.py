@@ -39,7 +39,7 @@ def test_the_dump_comes_out_whole_however_it_is_cut(framing, cuts, newlines):
 
 
 @pytest.mark.parametrize("framing", sorted(FRAMED))
-def test_a_dump_that_is_not_all_there_is_not_ended(framing):
+def test_an_incomplete_dump_is_not_ended(framing):
     receiver = DumpReceiver()
     output = receiver.feed(FRAMED[framing][:-1])
 
@@ -58,7 +58,7 @@ def test_a_dump_that_is_not_all_there_is_not_ended(framing):
         (b"x" * 2000, "does not answer SYNC with a dump"),
     ],
 )
-def test_what_is_no_dump_is_said(answer, says):
+def test_another_reply_than_a_dump_is_reported(answer, says):
     """An error of the server is repeated; an answer without an end is not waited for."""
     with pytest.raises(ProtocolError, match=says):
         DumpReceiver().feed(answer)

@@ -55,7 +55,7 @@ def test_reordered_repeated_and_overlapping_segments_give_the_bytes_once(data: s
     assert direction.repeated_bytes == sum(end - start for start, end in extra)
 
 
-def test_a_segment_that_fills_a_hole_gives_its_mark_to_what_waited() -> None:
+def test_a_segment_that_fills_a_hole_marks_the_waiting_bytes() -> None:
     """Only then could the receiver read it."""
     direction = stream()
     direction.handle(segment(10, 20, at_ns=1))
@@ -137,7 +137,7 @@ def test_a_capture_that_begins_with_a_keep_alive_lacks_no_byte() -> None:
     assert direction.handle(segment(10, 20)) == [Bytes(DATA[10:20], Mark(0, 10, 20))]
 
 
-def test_a_fin_tells_what_is_missing_before_it() -> None:
+def test_a_fin_shows_missing_bytes_before_it() -> None:
     """Its sequence number is the one behind the last byte."""
     direction = stream()
     direction.handle(segment(0, 10))

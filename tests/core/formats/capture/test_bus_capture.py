@@ -47,7 +47,7 @@ def test_light_messages_are_those_of_the_node_on_their_connection() -> None:
     assert [(m.sender, m.receiver) for m in capture.messages] == [(ONE, ""), (ONE, ""), (TWO, ONE)]
 
 
-def test_without_a_handshake_the_bus_port_in_the_header_tells_who_accepted() -> None:
+def test_without_a_handshake_the_header_shows_the_accepting_node() -> None:
     """R3: cport is the port the sender listens on."""
     capture = captured([pcap(conversation([PING], [PONG], handshake=False))])
 

@@ -29,7 +29,7 @@ def read(file: bytes, piece: int = 1 << 20) -> list[Packet | CaptureProblem]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_packets_are_those_that_dpkt_finds(name: str) -> None:
+def test_packets_equal_those_of_dpkt(name: str) -> None:
     dpkt = pytest.importorskip("dpkt")
     kind = dpkt.pcapng.Reader if "pcapng" in name else dpkt.pcap.Reader
 
@@ -81,7 +81,7 @@ def test_nanoseconds_are_exact() -> None:
         (b"GET / HTTP", "not a capture file (begins with 47455420)"),
     ],
 )
-def test_a_file_that_is_no_capture_says_what_it_is(start: bytes, reason: str) -> None:
+def test_a_file_of_another_kind_is_named(start: bytes, reason: str) -> None:
     file = start + bytes(100) if start else b""
 
     assert read(file, 3) == [CaptureProblem(0, reason, len(file))]

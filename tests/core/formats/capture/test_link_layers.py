@@ -32,7 +32,7 @@ LINKS = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276]
 
 @pytest.mark.parametrize("link_type", LINKS)
 @pytest.mark.parametrize("sent", [V4, V6], ids=["IPv4", "IPv6"])
-def test_segments_are_found_on_every_link_type(link_type: int, sent: Sent) -> None:
+def test_segments_are_read_on_every_link_type(link_type: int, sent: Sent) -> None:
     data = frame(sent, link_type)
     view = view_of(link_type, data, len(data))
 
@@ -76,14 +76,14 @@ def test_ipv4_options_and_ipv6_extension_headers_are_passed() -> None:
     assert payload_of(view, longer) == b"payload"
 
 
-def test_a_frame_cut_by_the_snap_length_says_how_much_is_missing() -> None:
+def test_a_frame_cut_by_the_snap_length_reports_missing_bytes() -> None:
     data = frame(V4)
 
     assert view_of(1, data[:-3], len(data)).missing == 3
     assert SKIP_REASONS[view_of(1, data[:40], len(data)).reason] == "TCP header is cut"
 
 
-def test_frames_without_a_segment_say_why() -> None:
+def test_frames_without_a_segment_have_a_reason() -> None:
     arp = bytes(12) + b"\x08\x06" + bytes(28)
     udp = bytearray(frame(V4))
     udp[14 + 9] = 17
