@@ -127,7 +127,7 @@ def test_each_test_asserts_something_on_every_run(path):
     assert weak(functions(tree(path)), asserting(path)) == []
 
 
-def test_a_weak_test_is_found_when_there_is_one():
+def test_a_weak_test_is_detected():
     source = """
 def test_nothing(): go()
 def test_loop():

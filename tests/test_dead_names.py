@@ -75,6 +75,6 @@ def test_no_name_of_the_product_is_dead() -> None:
 
 
 @pytest.mark.long
-def test_names_that_are_used_after_all_are_not_listed() -> None:
+def test_names_with_users_are_not_listed() -> None:
     """The list stays true."""
     assert (CELLS | set(USED_ELSEWHERE)) - {name for name, _ in unused()} == set()

@@ -201,7 +201,7 @@ def find_cycle(graph: dict[str, list[str]]) -> list[str]:
     return []
 
 
-def test_a_cycle_is_found_when_there_is_one():
+def test_a_cycle_is_detected():
     """The finder itself: a test that cannot fail proves nothing."""
     graph = {"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}
 
@@ -232,7 +232,7 @@ def doors() -> dict[str, dict[str, str]]:
     return {dotted(path): read_stub(path.read_bytes()) for path in stubs}
 
 
-def test_what_a_door_offers_is_defined_in_the_module_that_its_stub_names():
+def test_names_of_a_door_are_defined_in_the_module_of_its_stub():
     """A name that moves must move in the stub, too; a name that is a module of the package as well would be hidden by it."""
     wrong = [
         f"{package}: {name} of {home}"
@@ -257,7 +257,7 @@ def defined(tree: ast.Module) -> set[str]:
     return {*named, *(target.id for target in targets if isinstance(target, ast.Name))}
 
 
-def test_every_module_says_what_it_is():
+def test_every_module_has_a_docstring():
     assert [module for module, tree in trees().items() if ast.get_docstring(tree) is None] == []
 
 

@@ -28,7 +28,7 @@ def section(name: str, figure: int = 1) -> str:
     return result_markdown(result, "2026-11-21", {"processor": "EPYC"})
 
 
-def test_a_section_says_what_was_measured_where_and_what_holds():
+def test_a_section_has_the_measurement_the_machine_and_the_result():
     assert section("one", 9).split("\n\n") == [
         "## About one",
         "Read. Measured on 2026-11-21; `python -m benchmarks one`.",

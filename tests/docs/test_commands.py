@@ -45,7 +45,7 @@ def test_every_command_of_a_page_takes_the_options_it_is_given(page: str) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", FIRST)
-def test_what_comes_first_prints_what_it_shows(tutorial: Walk, page: str, request: pytest.FixtureRequest) -> None:
+def test_first_commands_print_the_shown_output(tutorial: Walk, page: str, request: pytest.FixtureRequest) -> None:
     printed = run_page(page, tutorial.folder, tutorial.printed)
 
     assert_shown(page, printed, request)
@@ -53,7 +53,7 @@ def test_what_comes_first_prints_what_it_shows(tutorial: Walk, page: str, reques
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow) for page in REST])
-def test_every_command_of_a_page_runs_as_it_stands(
+def test_every_command_of_a_page_runs_as_written(
     spark: Any, tmp_path: Path, page: str, request: pytest.FixtureRequest
 ) -> None:
     furnish(tmp_path)

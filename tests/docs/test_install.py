@@ -18,7 +18,7 @@ def test_the_first_targets_of_the_readme_are_those_of_the_makefile():
     assert set(named) <= set(targets)
 
 
-def test_no_page_installs_the_package_from_an_index_that_does_not_have_it():
+def test_no_page_installs_the_package_from_an_index():
     wrong = [page.name for page in PAGES if re.search(r"pip install [^\n]*['\"]?slotscope\[", page.read_text("utf-8"))]
 
     assert wrong == []

@@ -17,7 +17,7 @@ MADE = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
 
 
 @pytest.mark.parametrize("name", sorted(MADE["PAGES"]))
-def test_a_page_that_is_made_from_the_code_says_what_the_code_says(name: str) -> None:
+def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text("utf-8") == MADE["PAGES"][name](), "run: make docs"
 
 

@@ -26,7 +26,7 @@ def _is_there(path: str) -> bool:
     return any((place / path).exists() or (place / f"{path}.py").exists() for place in PLACES)
 
 
-def test_pages_show_the_images_that_are_there_and_no_others() -> None:
+def test_pages_show_exactly_the_existing_images() -> None:
     """An image that no page shows is one that nobody renews."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     shown = {

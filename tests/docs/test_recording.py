@@ -55,7 +55,7 @@ def commands_of(job: str) -> list[list[str]]:
         ("following", "follow", (FollowOptions,), {LATE, GONE, CLOCK}, set()),
     ],
 )
-def test_the_page_names_every_reason_and_example_and_options_that_exist(page, job, options, reasons, examples):
+def test_the_page_names_every_reason_example_and_existing_option(page, job, options, reasons, examples):
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     known = {field.name.replace("_", "-") for kind in options for field in fields(kind)}
     commands = commands_of(job)

@@ -62,7 +62,7 @@ def plan(tmp_path: Path, codes: dict[str, int], **environment: str) -> tuple[int
 @pytest.mark.parametrize(
     ("key_slots", "rebalance_plan", "code"), [(0, 0, 0), (0, 10, 10), (0, 2, 2), (2, 0, 2), (3, 10, 3)]
 )
-def test_the_script_ends_with_the_code_of_the_job_that_decides(tmp_path, key_slots, rebalance_plan, code):
+def test_the_script_exits_with_the_code_of_the_deciding_job(tmp_path, key_slots, rebalance_plan, code):
     """A snapshot that failed is not planned with; 10 comes through."""
     ended, said, _ = plan(tmp_path, {"key-slots": key_slots, "rebalance-plan": rebalance_plan})
 

@@ -101,7 +101,7 @@ def test_a_dump_is_measured_whole_where_a_range_cannot_be_read_alone(spark, tmp_
     }
 
 
-def test_a_snapshot_that_is_there_is_measured_as_one_that_is_made(spark, advised):
+def test_a_stored_snapshot_is_measured_like_a_new_one(spark, advised):
     """Its dumps are read once more, and the rows are the same."""
     root, _ = advised
     before = rows_of_advice(root)
@@ -117,7 +117,7 @@ def rows_of_advice(root):
     return [sorted(str(row | {"run_id": None}) for row in read_rows(root, table, snapshot_id="s")) for table in tables]
 
 
-def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):
+def test_a_missing_snapshot_is_one_line(spark, tmp_path):
     with pytest.raises(InputError, match="name dumps with --rdb"):
         advise.run(spark, Request(root=str(tmp_path), snapshot="x"))
 

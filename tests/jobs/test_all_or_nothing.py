@@ -138,7 +138,7 @@ def test_a_snapshot_of_keys_is_the_old_or_the_new_whichever_commit_fails(spark, 
 
 
 @pytest.mark.slow
-def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spark, tmp_path, monkeypatch) -> None:
+def test_a_continued_replay_is_the_old_or_the_new_whichever_commit_fails(spark, tmp_path, monkeypatch) -> None:
     """A fold replaces the open tail of each table; one that failed is repeated from the same state, and loses or doubles no row."""
     root = str(tmp_path / "root")
     raw = gzip.decompress(CAPTURE.read_bytes())

@@ -114,7 +114,7 @@ def by_aspect(root: str) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["aspect"], row["resource"]): row for row in read_rows(root, PLAN_AUDITS)}
 
 
-def test_a_plan_is_audited_before_and_after_it_is_carried_out(cluster, tmp_path, capsys):
+def test_a_plan_is_audited_before_and_after_its_execution(cluster, tmp_path, capsys):
     """Before: owners are not as planned, loads are over; after: every promise is kept. An audit replaces the one before it."""
     root = str(tmp_path)
     stored = stored_for(problem_of(cluster), root, addresses_of(cluster))
@@ -184,7 +184,7 @@ def test_keys_of_a_drained_master_that_became_a_replica_are_those_of_its_master(
         (("--cluster", "a:1", "--plan", "zz"), "0 plans have that id"),
     ],
 )
-def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys, arguments, why):
+def test_a_failed_audit_is_one_line_and_leaves_no_rows(tmp_path, capsys, arguments, why):
     root = str(tmp_path)
     stored_by_hand(root)
     arguments = tuple(f"127.0.0.1:{free_port()}" if word == "FREE" else word for word in arguments)

@@ -76,7 +76,7 @@ def read(spark, table, root):
     ("is_one_process", "cluster", "machines"),
     [(True, "c", 200), (True, None, 2), pytest.param(False, "c", 200, marks=pytest.mark.slow)],
 )
-def test_of_messages_that_are_many_the_tables_are_the_same_whatever_tasks_make_and_write_them(
+def test_tables_of_many_messages_do_not_depend_on_tasks(
     spark, root, tmp_path, monkeypatch, is_one_process, cluster, machines
 ) -> None:
     """Where driver and tasks are one process machines run beside the reading, as far as they are few, and tasks commit messages themselves: while they read
@@ -125,14 +125,14 @@ def test_intervals_of_belief_of_one_node_never_overlap(spark, root) -> None:
             assert end <= start
 
 
-def test_at_the_end_all_observers_that_live_agree_who_owns_every_slot(spark, root) -> None:
+def test_living_observers_agree_on_all_owners_at_the_end(spark, root) -> None:
     agreed = read(spark, history.SLOT_OWNERS, root).where("observer = '' AND valid_to IS NULL")
 
     assert agreed.agg(F.sum(F.expr("last_slot - first_slot + 1"))).first()[0] == 16384
 
 
 @pytest.mark.slow
-def test_what_is_written_is_the_same_when_the_job_runs_again(spark, replayed_root, tmp_path) -> None:
+def test_a_second_run_writes_the_same_tables(spark, replayed_root, tmp_path) -> None:
     root = copytree(replayed_root, tmp_path / "root")
     before = {table.name: rows(table, root) for table in TABLES}
 
@@ -175,7 +175,7 @@ def test_known_polls_and_logs_stay_when_the_job_runs_again_with_more_files(spark
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"version": 1}, {"state": b"\x80\x05no state"}])
-def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tmp_path, changed) -> None:
+def test_an_unreadable_state_is_reported_and_all_files_are_replayed(spark, tmp_path, changed) -> None:
     """Of an older program, or damaged in the tables: the run ends as one from the start."""
     raw = gzip.decompress(CAPTURE.read_bytes())
     ends = packet_ends(raw)
@@ -251,14 +251,14 @@ def test_a_damaged_capture_ends_a_strict_job_with_its_place(spark, tmp_path) -> 
         run(spark, tmp_path / "tables", pcap=[str(damaged(tmp_path))])
 
 
-def test_a_damaged_capture_is_read_as_far_as_it_goes_when_permissive(tmp_path) -> None:
+def test_a_damaged_capture_is_read_up_to_the_damage_when_permissive(tmp_path) -> None:
     actual = fold([damaged(tmp_path)], permissive=True)
 
     assert [row["reason"] for row in actual.bad] == ["file ends inside a packet"]
     assert len(actual.messages) > 5
 
 
-def test_a_bus_under_tls_is_told_so(tmp_path) -> None:
+def test_a_tls_bus_is_reported(tmp_path) -> None:
     path = tmp_path / "tls.pcap"
     path.write_bytes(pcap(conversation([bytes.fromhex("1603010200010001fc0303") + bytes(600)])))
 
@@ -318,17 +318,17 @@ def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> No
         ({"pcap": ["x"], "log_zone": "Nowhere"}, "unknown time zone"),
     ],
 )
-def test_what_cannot_work_is_refused_before_spark_starts(options, reason) -> None:
+def test_invalid_options_are_refused_before_spark_starts(options, reason) -> None:
     with pytest.raises(InputError, match=reason):
         check_request(Request(root="/nowhere", **options))
 
 
-def test_a_capture_that_is_not_there_is_refused_before_spark_starts() -> None:
+def test_a_missing_capture_is_refused_before_spark_starts() -> None:
     with pytest.raises(DecodeError, match="no such file"):
         check_request(Request(root="/nowhere", pcap=["/nowhere/bus.pcap"]))
 
 
-def test_figures_that_were_found_equal_are_kept_with_the_run(replayed_root) -> None:
+def test_compared_figures_are_kept_with_the_run(replayed_root) -> None:
     """Messages that were read, are there, have a type, a file and a number; incidents, and their steps, one by one."""
     (run,) = read_rows(str(replayed_root), RUNS, state="complete")
     checks: dict[str, dict[str, int]] = {}
@@ -345,9 +345,7 @@ def test_figures_that_were_found_equal_are_kept_with_the_run(replayed_root) -> N
     ("read", "known", "steps", "expected"),
     [(3, 0, 2, None), (5, 2, 2, None), (4, 0, 2, "messages: 4 by read, 3 by bronze/bus_messages"), (3, 0, 1, "steps: 1 by found, 2 by gold/incidents")],
 )  # fmt: skip
-def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete(
-    tmp_path, read, known, steps, expected
-) -> None:
+def test_a_replay_with_figures_other_than_its_input_is_incomplete(tmp_path, read, known, steps, expected) -> None:
     """Nothing of it counts."""
     messages = [{"message_id": 2 + at, "type": "ping", "file": "f"} for at in range(3)]
     incident = {"incident": 1, "steps": 2, "nodes": [], "message_ids": []}

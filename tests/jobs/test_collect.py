@@ -43,7 +43,7 @@ def polls_in(landing: Path) -> list[Poll]:
     return [poll for path in sorted(landing.glob("*/*/polls/*.gz")) for poll in PollFile(str(path))]
 
 
-def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_changed(cluster, tmp_path, capsys):
+def test_answers_go_to_finished_files_and_unchanged_ones_are_short(cluster, tmp_path, capsys):
     """One whole answer a node and file, INFO each minute, and all polls come back whole; COMMANDSTATS show reads only."""
     address = f"127.0.0.1:{cluster.nodes[0].port}"
     for node in cluster.nodes:
@@ -70,7 +70,7 @@ def test_answers_go_to_finished_files_of_a_landing_in_short_where_nothing_change
     assert "read them with: slotscope history --polls" in capsys.readouterr().err
 
 
-def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
+def test_slot_statistics_are_polled_on_request(cluster, tmp_path):
     """Every slot once, by the master that owns it; the replica tells of no slot twice."""
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
@@ -112,7 +112,7 @@ def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
     assert len(polls_in(tmp_path)) >= 3
 
 
-def test_a_node_that_dies_is_told_once_and_asked_again(tmp_path, capsys):
+def test_a_dead_node_is_reported_once_and_polled_again(tmp_path, capsys):
     """The others go on; it is back when it answers."""
     with running_cluster(installed(valkey_binary()), masters=2) as cluster:
         (first, second), killed_ns = cluster.nodes, list[int]()
@@ -150,6 +150,6 @@ def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("text", ["nowhere", "127.0.0.1:0", ":7000", "127.0.0.1:x", "::1"])
-def test_an_address_that_cannot_be_asked_is_one_line(text, tmp_path, capsys):
+def test_an_unreachable_address_is_one_line(text, tmp_path, capsys):
     assert run(text, "--landing", str(tmp_path)) == 2
     assert len(without_progress(capsys.readouterr().err)) == 1

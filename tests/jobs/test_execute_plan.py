@@ -84,7 +84,7 @@ def test_redis_imports_at_the_targets_one_task_a_server(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_of_two_commands_that_execute_a_plan_of_an_object_store_one_is_refused(monkeypatch):
+def test_the_second_execution_of_a_plan_in_an_object_store_is_refused(monkeypatch):
     """Two processes begin together, and no slot moves until one has ended: the other one executes the plan alone."""
     pytest.importorskip("moto", reason="moto is not installed")
     cluster, root = redis84(), "s3://lake/root"
@@ -139,7 +139,7 @@ def fewer_moves(root: Path, plan_id: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("change", [more_slots, fewer_moves])
-def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsys, change):
+def test_a_plan_changed_in_its_tables_is_never_executed(tmp_path, capsys, change):
     """Dry run, apply and rollback are refused before anybody is asked, and an audit does not measure by it."""
     cluster = redis84()
     stored = store(tmp_path, cluster)
@@ -160,7 +160,7 @@ def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsy
     assert PlanJournal(str(tmp_path), stored.plan_id).read() == []
 
 
-def test_the_lock_file_does_not_touch_what_a_link_leads_to(tmp_path):
+def test_the_lock_file_does_not_touch_the_target_of_a_link(tmp_path):
     """In a root that others may write to: the link's target keeps its content, and the run says so."""
     (tmp_path / "precious").write_text("data")
     (tmp_path / LOCK).symlink_to(tmp_path / "precious")

@@ -115,7 +115,7 @@ def with_library(tmp_path) -> Path:
 
 
 @pytest.mark.servers
-def test_function_libraries_are_loaded_by_the_server_that_is_sent_the_commands(tmp_path, capsys):
+def test_function_libraries_are_loaded_by_the_receiving_server(tmp_path, capsys):
     """REPLACE lets the same commands be sent twice."""
     out = tmp_path / "all.resp"
     assert slotscope("export", "--rdb", with_library(tmp_path), "--to", "resp", "--out", out) == OK
@@ -143,7 +143,7 @@ def test_a_dump_of_several_databases_is_written_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["folder", "keys.json"])
-def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_one(tmp_path, monkeypatch, place):
+def test_a_wrongly_split_dump_is_written_whole_and_only_that_dump(tmp_path, monkeypatch, place):
     """The parts of other dumps stay."""
     plain = tmp_path / "plain.rdb"
     keys = b"".join(build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000))
@@ -218,7 +218,7 @@ def test_keys_of_a_master_and_its_replica_are_written_once(tmp_path, capsys):
     assert "holds the same data, as new or newer" in " ".join(capsys.readouterr().out.split())
 
 
-def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
+def test_damage_leaves_nothing_or_the_keys_before_it(tmp_path, capsys):
     """Strict: exit code 2 and no file; permissive: the keys before the damage, and its place."""
     bad = tmp_path / "bad.rdb"
     bad.write_bytes(ZOO.read_bytes()[:40_000])
@@ -235,7 +235,7 @@ def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
     assert len(out.read_text().splitlines()) > 10
 
 
-def test_nothing_that_is_no_export_is_written_over(tmp_path, capsys):
+def test_files_of_others_are_never_overwritten(tmp_path, capsys):
     """A folder of something else, and the dump itself."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep")

@@ -32,7 +32,7 @@ def recordings(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
-def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, server) -> None:
+def test_replayed_views_equal_the_servers_answers(recordings, capsys, server) -> None:
     """At least 99.5 of 100 rows from the capture alone, and no fewer with polls and logs as further input."""
     code = cli.run(fidelity.command, [str(recordings), "--scenario", server, "--least", "99.5"])
 

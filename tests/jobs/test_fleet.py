@@ -34,7 +34,7 @@ def asked(request: Request) -> list[Request]:
     return requests_of(request, lambda words: cli.read_options(Request, words))
 
 
-def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
+def test_options_of_a_cluster_override_the_command_line(tmp_path):
     text = "[a]\nrdb = 'x.rdb'\nno-replay = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
     one, other = asked(Request(root="r", manifest=manifest(tmp_path, text), snapshot="night", separators=":", top=3))
 
@@ -45,7 +45,7 @@ def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
     assert (other.snapshot, other.separators, other.top, other.mode, other.root) == ("mine", ";", 7, "permissive", "r")
 
 
-def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
+def test_an_empty_root_names_the_first_command(tmp_path, capsys):
     assert slotscope("fleet", "--root", tmp_path) == BAD_INPUT
 
     assert f"{tmp_path}: no cluster there; is --root right? Begin with slotscope key-slots" in capsys.readouterr().err
@@ -62,12 +62,12 @@ def test_of_an_empty_root_is_said_what_to_begin_with(tmp_path, capsys):
         ("[a]\nsnapshot = 'x'\n[b]\nsnapshot = 'x'", "two clusters write one snapshot"),
     ],
 )
-def test_an_option_that_cannot_be_is_said_with_its_cluster_before_anything_is_read(tmp_path, text, expected):
+def test_an_impossible_option_is_refused_with_its_cluster_before_any_reading(tmp_path, text, expected):
     with pytest.raises(InputError, match=rf"clusters\.toml: {re.escape(expected)}"):
         asked(Request(manifest=manifest(tmp_path, text)))
 
 
-def test_what_is_said_of_one_cluster_is_not_said_of_all(tmp_path):
+def test_warnings_of_a_cluster_stay_with_that_cluster(tmp_path):
     with pytest.raises(InputError, match="--rdb: set it per cluster"):
         asked(Request(manifest=manifest(tmp_path, "[a]\nrdb = 'x'"), rdb=("y",)))
 
@@ -82,7 +82,7 @@ def test_what_is_said_of_one_cluster_is_not_said_of_all(tmp_path):
         ([TRY_AGAIN, BAD_INPUT], UNEXPECTED),
     ],
 )
-def test_the_exit_code_says_whether_something_is_missing(ends, code):
+def test_the_exit_code_shows_missing_clusters(ends, code):
     clusters = [
         Counted("c", state=end) if isinstance(end, str) else Counted("c", failure=Failure(end, "no")) for end in ends
     ]
@@ -90,7 +90,7 @@ def test_the_exit_code_says_whether_something_is_missing(ends, code):
     assert exit_code(clusters) == code
 
 
-def test_a_cluster_that_fails_is_one_line_and_a_failed_run_and_the_others_end_well(spark, tmp_path, capsys):
+def test_a_failing_cluster_is_one_line_and_the_other_clusters_succeed(spark, tmp_path, capsys):
     """A landing of three clusters, one with half a dump, one whose topology is none: read in one session."""
     landing, root = tmp_path / "landing", str(tmp_path / "root")
     for cluster in ("fine", "torn", "lost"):

@@ -78,11 +78,11 @@ def test_an_impossible_option_is_refused_before_any_plan_is_made(tmp_path, text,
         ([FAILED, FAILED], BAD_INPUT),
     ],
 )
-def test_the_exit_code_says_what_a_scheduler_has_to_do(clusters, code):
+def test_the_exit_code_guides_a_scheduler(clusters, code):
     assert exit_code(report(*clusters), if_needed=True) == code
 
 
-def test_the_text_names_the_clusters_that_need_a_person_alone():
+def test_the_text_names_only_clusters_that_need_a_person():
     lines = plain_text(document_of(report(CALM, MOVED, FAILED))).splitlines()
 
     assert "1 of 3 clusters need to move slots, 1 without a plan." in lines

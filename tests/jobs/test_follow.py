@@ -105,7 +105,7 @@ def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     return replay(spark, root, landing, log=(f"{landing}/*/*/logs/*",))
 
 
-def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark, replayed, tmp_path) -> None:
+def test_files_that_arrive_and_disappear_give_the_tables_of_all_files(spark, replayed, tmp_path) -> None:
     """Each recorder ends its files at its own moments; a ring removes what was read."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files, followed = landing_files(landing, logs=True), []
@@ -122,7 +122,7 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
     assert follow(spark, root, landing) == []
 
 
-def test_logs_that_come_alone_leave_the_events_that_the_captures_showed(spark, replayed, tmp_path) -> None:
+def test_late_logs_leave_the_events_of_captures(spark, replayed, tmp_path) -> None:
     """A host ends its log and its capture at different moments: a batch may have one without the other."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, logs=True)
@@ -135,7 +135,7 @@ def test_logs_that_come_alone_leave_the_events_that_the_captures_showed(spark, r
     assert differences(root, landing, replayed) == {}
 
 
-def test_of_logs_alone_the_events_are_what_all_batches_told(spark, replayed, tmp_path) -> None:
+def test_events_of_logs_alone_are_those_of_all_batches(spark, replayed, tmp_path) -> None:
     """As of a replay of the logs that is given all of them."""
     root, landing, whole = tmp_path / "root", tmp_path / "landing", tmp_path / "whole"
     files = [file for file in landing_files(landing, logs=True) if file.path.parent.name == "logs"]
@@ -148,7 +148,7 @@ def test_of_logs_alone_the_events_are_what_all_batches_told(spark, replayed, tmp
     assert rows_of(root, history.EVENTS, landing) == rows_of(whole, history.EVENTS, landing) != []
 
 
-def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, capsys) -> None:
+def test_json_has_a_line_with_the_result_of_each_batch(spark, tmp_path, capsys) -> None:
     """And nothing else is on the output: what becomes of incidents goes to the error stream, and files that are nobody's."""
     put(landing_files(tmp_path / "landing", packets_max=600)[:3])
     put(landing_files(tmp_path / "landing" / "europe", packets_max=600)[:1])
@@ -163,7 +163,7 @@ def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, caps
     assert line["outcome"]["messages"] > 0
 
 
-def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark, tmp_path) -> None:
+def test_a_follower_killed_in_its_first_batch_starts_again(spark, tmp_path) -> None:
     """Spark leaves the file that it was writing in its checkpoint."""
     offsets = tmp_path / "root" / "checkpoints" / "follow" / "offsets"
     offsets.mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_a_follower_that_was_killed_as_its_first_batch_began_begins_again(spark,
     assert [batch.files for batch in follow(spark, tmp_path / "root", tmp_path / "landing")] == [1]
 
 
-def test_a_follower_beside_another_one_says_to_run_it_again(spark, tmp_path) -> None:
+def test_a_concurrent_follower_asks_for_another_run(spark, tmp_path) -> None:
     """As one that was killed, and writes its last file when the next has begun."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     put(landing_files(landing, packets_max=600)[:1])
@@ -188,7 +188,7 @@ def test_a_follower_beside_another_one_says_to_run_it_again(spark, tmp_path) -> 
         Follower(spark, request, write_beside).run(threading.Event())
 
 
-def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_with(spark, tmp_path) -> None:
+def test_a_stream_continues_only_with_its_first_options_and_states(spark, tmp_path) -> None:
     """It has the names of new files only: from nothing it would tell half a history."""
     files = landing_files(tmp_path / "landing", packets_max=600)
     put(files[:3])
@@ -230,9 +230,7 @@ def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(sp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothing_twice(
-    spark, replayed, tmp_path, seed
-) -> None:
+def test_a_follower_killed_at_any_moment_loses_and_repeats_nothing(spark, replayed, tmp_path, seed) -> None:
     chance = random.Random(seed)
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, logs=True)

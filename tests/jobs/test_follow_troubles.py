@@ -41,9 +41,7 @@ def replayed(spark, tmp_path_factory) -> Replayed:
 
 
 @pytest.mark.long
-def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
-    spark, replayed, tmp_path, monkeypatch, capfd
-) -> None:
+def test_a_follower_with_a_full_disk_reports_waits_and_continues(spark, replayed, tmp_path, monkeypatch, capfd) -> None:
     root, landing = tmp_path / "root", tmp_path / "landing"
     put(landing_files(landing, packets_max=PACKETS))
     is_full, stop = threading.Event(), threading.Event()

@@ -116,7 +116,7 @@ def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     assert changes == [(OPEN, False), (CLOSED, True)]
 
 
-def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
+def test_only_failed_notifications_are_repeated(root, receiver, tmp_path) -> None:
     """A command that took an incident does not get it a second time because a webhook refused it; nor is the incident printed again."""
     heard = tmp_path / "heard"
     receiver.status = 503
@@ -132,7 +132,7 @@ def test_only_who_was_not_told_is_told_again(root, receiver, tmp_path) -> None:
     assert again == [f"{SNAPSHOT}: {incident}: not delivered: 127.0.0.1: HTTP 503" for incident in known(root)]
 
 
-def test_an_incident_that_later_files_do_not_show_is_withdrawn(root, receiver) -> None:
+def test_an_incident_missing_in_later_files_is_withdrawn(root, receiver) -> None:
     """The webhook hears of it; an alert that was firing is resolved."""
     hooks = Hooks("", f"http://127.0.0.1:{receiver.server_port}/", "alertmanager", "https://pages/slots/")
     spread_news(str(root), [SNAPSHOT], hooks)
@@ -158,6 +158,6 @@ def test_the_body_for_slack_is_a_text_with_the_page(root, receiver) -> None:
 
 
 @pytest.mark.parametrize("hooks", [Hooks("'unclosed"), Hooks(webhook="file:///etc/passwd"), Hooks(webhook="http://[")])
-def test_what_cannot_be_run_or_reached_is_refused_before_anything_starts(hooks) -> None:
+def test_an_unusable_command_or_webhook_is_refused_before_the_start(hooks) -> None:
     with pytest.raises(InputError):
         hooks.check()

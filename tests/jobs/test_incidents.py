@@ -33,7 +33,7 @@ def rows(root: str, table: Table) -> list[dict[str, Any]]:
     return read_rows(root, table, snapshot_id="one", order_by=", ".join(table.key))
 
 
-def test_the_tables_hold_what_the_core_finds(root: str) -> None:
+def test_the_tables_have_the_incidents_of_the_core(root: str) -> None:
     """Message by message in Spark, or all at once in the core: the same incidents, steps and findings."""
     tale = broken_tale()
     incidents = find_incidents(tale.history())
@@ -140,7 +140,7 @@ def test_nodes_shows_what_changed_between_two_times(root: str) -> None:
     ]
 
 
-def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
+def test_a_node_without_recent_polls_is_late(tmp_path: Path) -> None:
     with running(str(tmp_path), "history", "one") as run:
         polls = [(A, at) for at in (1, 2, 3)] + [(B, at) for at in range(1, 13)]
         run.append(NODE_POLLS, [{"observer": node, "ts_ns": ns(at)} for node, at in polls])
@@ -156,12 +156,12 @@ def test_a_node_that_no_longer_answers_polls_is_late(tmp_path: Path) -> None:
         ({"observer": "b", "at": "1600000000"}, "holds no view"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(root: str, options: dict[str, str], reason: str) -> None:
+def test_invalid_questions_are_refused(root: str, options: dict[str, str], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         nodes(root, **options)
 
 
-def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_write_the_announced_files(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from jobs.main import run as run_words
 
     page = tmp_path / "history.html"

@@ -93,7 +93,7 @@ def test_setup_names_a_java_that_is_too_old(installed, tmp_path):
     assert done.stderr == f"slotscope: needs Java 17 or newer: JAVA_HOME={tmp_path}/jdk is Java 11\n"
 
 
-def test_a_program_without_its_packages_says_so_in_one_line(installed, tmp_path):
+def test_missing_packages_are_one_line(installed, tmp_path):
     """As after `pip install --no-deps`."""
     paths = installed / "packages.pth"
     paths.rename(tmp_path / "packages.pth")

@@ -71,7 +71,7 @@ def test_key_types_count_every_key_of_each_master(recorded_root):
         assert sum(row[name] for row in rows) == sum(row[name] for row in loads) > 0
 
 
-def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(recorded_root):
+def test_slot_load_has_every_slot_and_the_counts_of_the_servers(recorded_root):
     loads = before(recorded_root, SLOT_LOAD)
 
     expected = Counter(key["slot"] for key in truth(*BEFORE))
@@ -82,7 +82,7 @@ def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(recorded_r
     assert all(row["node_id"] == row["owner_id"] is not None for row in loads)
 
 
-def test_every_key_is_kept_with_its_facts_when_asked(recorded_root):
+def test_every_key_is_stored_on_request(recorded_root):
     kept = {bytes(row["key"]): row for row in before(recorded_root, KEYS)}
 
     expected = truth(*BEFORE)
@@ -108,7 +108,7 @@ def test_node_load_sums_the_slots_of_each_master(recorded_root):
     assert max(row["keys_over_mean"] for row in nodes.values()) == pytest.approx(3 * max(by_dump) / sum(by_dump))
 
 
-def test_hash_tags_are_exact_while_they_fit_into_memory(recorded_root):
+def test_hash_tags_are_exact_if_they_fit_into_memory(recorded_root):
     tags = {bytes(row["hash_tag"]): row for row in before(recorded_root, HASH_TAGS)}
 
     expected = Counter()
@@ -162,7 +162,7 @@ def test_a_second_run_leaves_the_same_tables(tutorial, asked_root):
     assert len(read_rows(str(asked_root), KEYS, snapshot_id="after")) > 6000
 
 
-def test_the_report_says_what_the_tables_say(recorded_root):
+def test_the_report_has_the_figures_of_the_tables(recorded_root):
     report = load_report(str(recorded_root), "before")
 
     assert report.keys == len(truth(*BEFORE))
@@ -222,7 +222,7 @@ def test_of_a_master_and_its_replicas_the_newest_dump_is_read(spark, tmp_path):
     assert f"{older} ({newer})" in note.text
 
 
-def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(spark, recorded_root, tmp_path, capsys):
+def test_every_table_and_report_of_a_partial_snapshot_has_the_missing_share(spark, recorded_root, tmp_path, capsys):
     """A node's dump cut to half: the keys that it announces tell what share is gone; growth against it is in doubt."""
     half, root = tmp_path / "node-7002.rdb", copytree(recorded_root, tmp_path / "root")
     half.write_bytes((VALKEY / BEFORE[1]).read_bytes()[: (VALKEY / BEFORE[1]).stat().st_size // 2])
@@ -279,7 +279,7 @@ def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark):
     assert [name for name, slots in found.items() if slots.total() <= 100 or not set(slots) <= in_dump] == []
 
 
-def test_only_the_dump_that_was_cut_at_the_wrong_place_is_read_again(spark, tmp_path, monkeypatch):
+def test_only_the_wrongly_split_dump_is_read_again(spark, tmp_path, monkeypatch):
     """A cut is proved by the range before it; the ranges of another dump, which were read well, stay as they are."""
     plain, key = tmp_path / "plain.rdb", build.key(b"user:1", 0, build.string(b"v" * 20))
     plain.write_bytes(build.rdb(build.select(0), *(key.replace(b"1", b"%d" % digit) for digit in range(10))))

@@ -101,7 +101,7 @@ def small_log(folder, name="appendonly.aof", **changed):
     return log
 
 
-def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, tmp_path):
+def test_unknown_commands_are_counted_and_their_keys_flagged(spark, tmp_path):
     """Never guessed: the key is in no count of keys, and named with the command that made it so."""
     log = small_log(tmp_path)
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]))

@@ -67,7 +67,7 @@ def test_untouched_and_expiring_memory_adds_up_by_prefix_and_in_all(use_root):
     assert sum(row["untouched_30d_bytes"] for (scope, _), row in rows.items() if scope == "slot") == old["weight_bytes"]
 
 
-def test_the_terminal_and_the_page_name_what_is_cold_and_who_never_expires(use_root):
+def test_the_terminal_and_the_page_name_cold_keys_and_prefixes_without_expiry(use_root):
     report = load_report(use_root, "idle")
 
     words, page = shown(report), page_of(report)
@@ -77,7 +77,7 @@ def test_the_terminal_and_the_page_name_what_is_cold_and_who_never_expires(use_r
     assert "Access and expiry" in page
 
 
-def test_a_dump_without_idle_times_and_counters_says_what_to_set(use_root):
+def test_a_dump_without_idle_times_and_counters_names_the_setting(use_root):
     report = load_report(use_root, "none")
 
     assert NOT_RECORDED.split(";")[0] in " ".join(shown(report).split())
@@ -91,7 +91,7 @@ def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
     assert sum(loads["ops_estimated"]) == pytest.approx((50 * 946 + 5 * 446) / 60 * 1000, rel=0.01)
 
 
-def test_rates_of_counters_that_only_rise_are_said_to_be_the_least(use_root):
+def test_rates_of_rising_counters_are_lower_bounds(use_root):
     """With an lfu-decay-time of two minutes: in the table, on the terminal, on the page."""
     (whole,) = read_rows(use_root, KEY_USE, snapshot_id="slow", scope="cluster")
     report = load_report(use_root, "slow")

@@ -113,7 +113,7 @@ def rows(folded: Fold) -> list[str]:
 
 
 @pytest.mark.long
-def test_points_that_end_their_files_at_own_moments_give_what_one_capture_gives(tmp_path, alone) -> None:
+def test_points_with_different_file_ends_give_the_rows_of_a_single_capture(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
 
     folded = in_runs(files, [len(files)])
@@ -125,7 +125,7 @@ def test_points_that_end_their_files_at_own_moments_give_what_one_capture_gives(
 
 
 @pytest.mark.long
-def test_in_how_many_runs_files_are_read_changes_no_row(tmp_path) -> None:
+def test_the_number_of_runs_changes_no_row(tmp_path) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS, logs=True)
     whole = in_runs(files, [len(files)])
 
@@ -164,7 +164,7 @@ def test_files_in_any_order_of_arrival_within_the_lateness_give_the_same_rows(tm
 
 
 @pytest.mark.long
-def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw(tmp_path, alone) -> None:
+def test_clocks_hours_apart_are_aligned_by_common_segments(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS, ahead_s={1: 3600.25, 3: -7200.5})
 
     folded = in_runs(files, cut_at_random(len(files), 9, 0))
@@ -178,9 +178,7 @@ def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw
 
 
 @pytest.mark.parametrize("seconds", [3, 10])
-def test_a_recorder_that_was_begun_later_under_another_clock_is_measured_by_the_files_of_its_time(
-    tmp_path, seconds
-) -> None:
+def test_a_recorder_started_later_is_aligned_by_files_of_its_time(tmp_path, seconds) -> None:
     """Its first file is not of the time of the first ones of the others, and says to be of none of theirs."""
     files = landing_files(tmp_path, seconds=seconds, ahead_s={1: 7200, 2: -0.5})
     middle_ns = files[len(files) // 2].ended_ns
@@ -196,7 +194,7 @@ def test_a_recorder_that_was_begun_later_under_another_clock_is_measured_by_the_
 
 
 @pytest.mark.long
-def test_a_file_that_says_a_time_to_come_is_left_out_and_does_not_make_the_later_ones_late(tmp_path, alone) -> None:
+def test_a_file_of_the_future_is_left_out_and_makes_no_file_late(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
     now_ns = max(file.ended_ns for file in files)
     of_host = next(file for file in files if "host-0" in str(file.path))
@@ -213,7 +211,7 @@ def test_a_file_that_says_a_time_to_come_is_left_out_and_does_not_make_the_later
 
 
 @pytest.mark.long
-def test_a_file_that_comes_when_its_time_is_settled_is_left_out_and_said(tmp_path) -> None:
+def test_a_file_later_than_the_watermark_is_left_out_and_reported(tmp_path) -> None:
     files = landing_files(tmp_path, seconds=2)
     late = files[3]
     others = [file for file in files if file is not late]
@@ -229,7 +227,7 @@ def test_a_file_that_comes_when_its_time_is_settled_is_left_out_and_said(tmp_pat
 
 
 @pytest.mark.long
-def test_files_that_are_gone_or_nonsense_are_said_and_the_others_are_read(tmp_path, alone) -> None:
+def test_missing_and_invalid_files_are_reported_and_other_files_read(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
     for file in files:
         file.put()
@@ -260,7 +258,7 @@ def test_two_recorders_under_one_name_lose_nothing_and_count_nothing_twice(tmp_p
 
 
 @pytest.mark.long
-def test_what_a_recorder_could_not_record_is_a_row_and_a_warning_also_when_it_said_so_long_ago(tmp_path) -> None:
+def test_a_gap_of_a_recorder_is_a_row_and_a_warning_also_if_old(tmp_path) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
     begun_ns = files[0].ended_ns // 1000 * 1000
     last = Gap(Kind.BUS, begun_ns, begun_ns + 2 * SECOND, Reason.PROGRAM, "", "tcpdump: eth0: no such device")
@@ -306,7 +304,7 @@ def scraped(from_s: int, to_s: int, roles: dict[str, str], run_id: str = "1") ->
     return gzip.compress(json.dumps({"status": "success", "data": {"result": series}}).encode())
 
 
-def test_metrics_that_come_in_files_give_the_rows_of_one_answer_of_the_whole_time(tmp_path) -> None:
+def test_metrics_in_several_files_give_the_rows_of_a_single_answer(tmp_path) -> None:
     """A promotion between two files: the first scrape of the second file names the last one of the first."""
     folder = tmp_path / "shop" / "prometheus" / "metrics"
     folder.mkdir(parents=True)

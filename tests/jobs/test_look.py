@@ -123,7 +123,7 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
 
 
 @pytest.mark.servers
-def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
+def test_a_missing_node_is_reported_and_the_rest_is_measured(capsys):
     """Its slots have no answer; the look ends all the same."""
     with running_cluster(installed(valkey_binary()), masters=3, cluster_node_timeout=1000) as made:
         fill_some(made.masters[0])
@@ -166,7 +166,7 @@ def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsy
 
 
 @pytest.mark.servers
-def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monkeypatch):
+def test_missing_rights_to_measure_are_reported(redis_server, capsys, monkeypatch):
     """Keys are counted; memory is not known, and why is in the notes."""
     redis_server.call("FLUSHALL")
     redis_server.ask([("SET", f"k:{at}", "v") for at in range(30)])
@@ -191,7 +191,7 @@ def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monke
         ([], "name HOST:PORT of a live node, or files"),
     ],
 )
-def test_what_cannot_be_looked_at_is_one_line(arguments, says, capsys):
+def test_an_unreadable_input_is_one_line(arguments, says, capsys):
     assert run(*arguments) == 2
     err = capsys.readouterr().err
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_looked_at_is_one_line(arguments, says, capsys):
 
 
 @pytest.mark.long
-def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
+def test_commands_of_a_dry_run_are_valid(capsys):
     """All recorded data: each printed command is parsed by the program itself, and nothing runs."""
     assert run(str(RECORDED), str(ROOT / "slotscope" / "demo_data"), "--dry-run", "--root", "somewhere") == 0
     out = capsys.readouterr().out
@@ -220,7 +220,7 @@ def polls(*kinds: str) -> str:
     return "".join(json.dumps(lines[kind]) + "\n" for kind in kinds)
 
 
-def test_commands_on_a_folder_set_bad_records_aside_unless_they_are_to_be_strict(tmp_path, capsys):
+def test_commands_on_a_folder_quarantine_bad_records_unless_strict(tmp_path, capsys):
     """One foreign line or file does not cost the rest."""
     (tmp_path / "some.jsonl").write_text(polls("nodes", "start"))
 
@@ -231,7 +231,7 @@ def test_commands_on_a_folder_set_bad_records_aside_unless_they_are_to_be_strict
 
 
 @pytest.mark.spark
-def test_files_are_read_into_a_root_by_the_commands_that_are_shown(spark, tmp_path, capsys, monkeypatch):
+def test_files_are_read_into_a_root_by_the_shown_commands(spark, tmp_path, capsys, monkeypatch):
     """A dump and a topology: the snapshot's page is there, and where is said."""
     recorded = ROOT / "slotscope" / "demo_data" / "valkey-9.1"
     root = tmp_path / "root"

@@ -40,7 +40,7 @@ def valkey() -> Iterator[Server]:
 
 
 @pytest.mark.servers
-def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valkey, capsys):
+def test_untouched_memory_is_estimated_and_measuring_touches_no_key(valkey, capsys):
     """The second look finds what the first found."""
     answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
     actual = answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
@@ -55,7 +55,7 @@ def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valk
 
 
 @pytest.mark.servers
-def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
+def test_keys_are_read_from_a_replica_and_their_use_from_its_master(capsys):
     """The replica does not know which keys clients read at its master."""
     lfu = {"maxmemory": "500mb", "maxmemory-policy": "allkeys-lfu"}
     with running_cluster(installed(redis_binary()), masters=1, replicas=1, **lfu) as made:

@@ -98,7 +98,7 @@ def test_a_dry_run_names_the_replicas_and_asks_for_no_dump(cluster, tmp_path, ca
         (["127.0.0.1:1", "--psync"], "127.0.0.1:1: "),
     ],
 )
-def test_what_cannot_be_dumped_is_one_line(arguments, says, capsys):
+def test_a_failed_dump_is_one_line(arguments, says, capsys):
     assert run(*arguments) == 2
     err = capsys.readouterr().err
 

@@ -31,7 +31,7 @@ def keys_by_plain_reader(root: str) -> int:
     return sum(DeltaTable(f"{root}/{NODE_LOAD.name}").to_pyarrow_table()["keys"].to_pylist())
 
 
-def test_a_migrated_root_has_the_rows_that_counted(root: str) -> None:
+def test_a_migrated_root_has_the_valid_rows(root: str) -> None:
     before = keys_by_plain_reader(root)
     with pytest.raises(InputError, match="run: slotscope tables migrate --root"):
         read_rows(root, NODE_LOAD)

@@ -82,7 +82,7 @@ def test_globs_in_any_part_and_folders_name_the_dumps_alone(store, pattern):
         ("s3://dumps/bus", "the directory holds no RDB dumps"),
     ],
 )
-def test_what_is_not_in_the_store_is_named(store, pattern, why):
+def test_a_missing_object_is_named(store, pattern, why):
     with pytest.raises(DecodeError, match=why):
         expand([pattern], DUMPS)
 
@@ -183,7 +183,7 @@ def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: Ob
     assert len(read_rows("s3://lake/large", NODE_VIEWS, columns=("observer",), snapshot_id="bus")) > 0
 
 
-def test_an_object_shorter_than_the_words_of_a_refusal_is_read_again(store, monkeypatch):
+def test_an_object_shorter_than_the_text_of_a_refusal_is_read_again(store, monkeypatch):
     store.client().put_object(Bucket="dumps", Key="short/word", Body=b"word")
     with failing_store(store, every=2) as failing:
         monkeypatch.setenv("AWS_ENDPOINT_URL", failing.endpoint)
@@ -192,7 +192,7 @@ def test_an_object_shorter_than_the_words_of_a_refusal_is_read_again(store, monk
         assert failing.troubles() > 3
 
 
-def test_a_store_that_always_fails_is_not_taken_for_a_damaged_file_or_for_one_that_is_gone(store, monkeypatch):
+def test_a_failing_store_is_not_a_damaged_or_missing_file(store, monkeypatch):
     with failing_store(store, every=1) as failing:
         monkeypatch.setenv("AWS_ENDPOINT_URL", failing.endpoint)
 
@@ -202,7 +202,7 @@ def test_a_store_that_always_fails_is_not_taken_for_a_damaged_file_or_for_one_th
 
 
 @pytest.mark.parametrize("commit", [0, 1, 2])
-def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(server, monkeypatch, commit):
+def test_a_commit_with_a_lost_answer_leaves_rows_once(server, monkeypatch, commit):
     """The commit that makes the table, and those that replace a snapshot or add one."""
     root = f"s3://lake/lost-{commit}"
     with losing_store(server, f"node_load/_delta_log/{commit:020}.json") as store:

@@ -112,7 +112,7 @@ def test_a_writer_that_is_killed_after_any_commit_leaves_whole_snapshots(tmp_pat
 
 @pytest.mark.spark
 @pytest.mark.processes
-def test_readers_see_whole_snapshots_while_these_are_rewritten(spark: Any, tmp_path: Path) -> None:
+def test_readers_see_whole_snapshots_during_a_rewrite(spark: Any, tmp_path: Path) -> None:
     write(tmp_path, "a", 1)
     write(tmp_path, "b", 2)
     writer = start(tmp_path, 3, 0)

@@ -33,7 +33,7 @@ def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, 
 
 
 @pytest.mark.long
-def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
+def test_a_plan_from_a_partial_snapshot_is_marked_everywhere(tmp_path, capsys):
     """Terminal, page, every table of the plan, check-plan, and execute-plan before it speaks to any server."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
     page = tmp_path / "page.html"
@@ -63,7 +63,7 @@ LOPSIDED = dict.fromkeys(range(0, 5461, LOADED), 2600)
 
 
 @pytest.mark.long
-def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
+def test_known_memory_is_balanced_by_default(tmp_path):
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
 
     made = run(Request(root=str(tmp_path), snapshot=("current",))).made
@@ -74,7 +74,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
 
 
 @pytest.mark.long
-def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_where_it_is_not(tmp_path, capsys):
+def test_a_capacity_is_kept_for_a_known_load_and_unchecked_otherwise(tmp_path, capsys):
     """maxmemory without any figure of memory binds nothing."""
     write_snapshot(tmp_path, THIRDS, HOT)
     (tmp_path / "placement.toml").write_text('[defaults]\nmaxmemory = "8gb"\n')

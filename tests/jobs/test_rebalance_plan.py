@@ -80,7 +80,7 @@ def test_the_tables_agree_with_one_another(planned):
 
 
 @pytest.mark.long
-def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, capsys):
+def test_an_executed_plan_leaves_nothing_to_do(planned, tmp_path, capsys):
     """--if-needed ends with 10 while there is a plan, with 0 once it is in place."""
     root, outcome = planned
     assert slotscope("rebalance-plan", "--root", root, "--if-needed") == NEW_PLAN
@@ -183,9 +183,7 @@ def snapshot_root(tmp_path_factory):
         (["--combine", "median"], "combine"),
     ],
 )
-def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
-    snapshot_root, tmp_path, capsys, monkeypatch, arguments, reason
-):
+def test_an_impossible_plan_is_one_line_and_no_plan(snapshot_root, tmp_path, capsys, monkeypatch, arguments, reason):
     monkeypatch.chdir(tmp_path)
     Path("root").symlink_to(snapshot_root)
     nodes = {number: f'[[nodes]]\nnode = "10.0.0.{number + 1}:7000"\n' for number in range(4)}
@@ -223,7 +221,7 @@ def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_i
 
 
 @pytest.mark.long
-def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp_path, capsys):
+def test_a_master_above_its_capacity_is_emptied_first_and_named_in_the_report(tmp_path, capsys):
     """The others take what it cannot hold, each its fair share of it."""
     write_snapshot(tmp_path, THIRDS, {})
     placement = tmp_path / "place.toml"

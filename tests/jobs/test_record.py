@@ -84,7 +84,7 @@ def unmatched(those: list[tuple[int, ...]], others: list[tuple[int, ...]]) -> li
     return result
 
 
-def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(cluster, tmp_path):
+def test_a_killed_recorder_resumes_and_every_message_is_there_once(cluster, tmp_path):
     """Beside it an independent capture runs all the time: what that has and the landing has not lies in a gap that was said."""
     truth = tmp_path / "truth.pcap"
     ports = " or ".join(f"port {node.port + 10_000}" for node in cluster.nodes)
@@ -142,7 +142,7 @@ def gaps_of(landing: Path) -> list[Gap]:
     return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))
 
 
-def test_a_node_that_does_not_answer_is_a_gap_and_nonsense_is_left_alone(tmp_path, capsys):
+def test_an_unreachable_node_is_a_gap_and_foreign_files_stay(tmp_path, capsys):
     port = free_port()
     strange = tmp_path / "cache" / "one" / "polls" / "strange.jsonl.gz"
     strange.parent.mkdir(parents=True)
@@ -160,7 +160,7 @@ def test_a_node_that_does_not_answer_is_a_gap_and_nonsense_is_left_alone(tmp_pat
     assert strange.read_bytes() == b"nonsense"
 
 
-def test_a_capture_that_is_not_permitted_is_a_gap_and_the_rest_goes_on(tmp_path, capsys):
+def test_a_forbidden_capture_is_a_gap_and_the_rest_continues(tmp_path, capsys):
     program = tmp_path / "tcpdump"
     program.write_text(
         '#!/bin/sh\necho "tcpdump: lo: You don\'t have permission to capture on that device" >&2\nexit 1\n'
@@ -193,7 +193,7 @@ def test_a_capture_that_is_not_permitted_is_a_gap_and_the_rest_goes_on(tmp_path,
         ("--point", ".hidden"),
     ],
 )
-def test_words_that_make_no_sense_are_one_line(tmp_path, capsys, arguments):
+def test_invalid_options_are_one_line(tmp_path, capsys, arguments):
     given = ["record", str(tmp_path), "--cluster", "cache", "--point", "one", "--duration", "1"]
     if arguments[0] in given:
         at = given.index(arguments[0])

@@ -52,7 +52,7 @@ def uncommented(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)
-def test_every_column_says_what_it_holds(name, table):
+def test_every_column_has_a_description(name, table):
     """Its comment stands in the table, for whoever reads it with SQL."""
     assert uncommented(table.schema) == []
 
@@ -82,7 +82,7 @@ def test_a_name_in_bytes_has_its_text_behind_it(name, table):
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)
-def test_tables_of_key_snapshots_and_of_plans_say_whether_something_could_not_be_read(name, table):
+def test_tables_of_key_snapshots_and_plans_have_a_partial_flag(name, table):
     """A dashboard on one of them alone must not show a part as the whole."""
     wanted = name in SNAPSHOT_TABLES or name.startswith("gold/rebalance_")
 

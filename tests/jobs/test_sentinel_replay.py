@@ -110,7 +110,7 @@ def test_damage_is_noted_and_counted(tmp_path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("given", [{}, {"log_zone": "Mars"}, {"log_node": ["x=y"]}])
-def test_what_cannot_work_is_refused(given: dict) -> None:
+def test_invalid_options_are_refused(given: dict) -> None:
     logs = [LOGS] if given else []
 
     with pytest.raises(InputError):

@@ -60,7 +60,7 @@ def test_snapshots_are_listed_with_their_job_inputs_and_state(root, capsys):
     ]
 
 
-def test_a_root_without_snapshots_is_said(tmp_path, capsys):
+def test_an_empty_list_of_snapshots_is_reported(tmp_path, capsys):
     """A mistyped folder is no empty one."""
     assert slotscope("snapshots", "--root", tmp_path) == 2
     assert "no snapshot; is --root right" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_json_is_a_line_for_each_row(tmp_path, capsys) -> None:
     assert "\x1b" not in out
 
 
-def test_without_a_query_it_lists_what_can_be_asked_and_who_writes_what_is_not_there(tmp_path, capsys) -> None:
+def test_without_a_query_it_lists_tables_and_the_writers_of_missing_ones(tmp_path, capsys) -> None:
     _, out, _ = ask(capsys, "--root", snapshot(tmp_path), "--json")
     listed = {row["name"]: row for row in map(json.loads, out.splitlines())}
 
@@ -77,7 +77,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_an_empty_answer_says_that_a_table_is_not_there(tmp_path, capsys) -> None:
+def test_an_empty_answer_names_a_missing_table(tmp_path, capsys) -> None:
     """No outage is known is not: no outage was."""
     code, out, err = ask(capsys, "SELECT incident FROM outages", "--root", snapshot(tmp_path))
 
@@ -95,7 +95,7 @@ def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:
     assert "keyz" in err
 
 
-def test_values_are_shown_as_words() -> None:
+def test_values_are_shown_as_text() -> None:
     moment = datetime(2026, 11, 21, 16, 6, 29, tzinfo=UTC)
     words = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
 

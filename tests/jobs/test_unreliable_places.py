@@ -30,9 +30,7 @@ def loads(root: Path | str, snapshot: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_on_a_disk_that_is_full_a_snapshot_stays_and_comes_anew_when_there_is_room(
-    spark, recorded_root, tmp_path, capfd
-):
+def test_a_full_disk_keeps_the_old_snapshot_until_there_is_room(spark, recorded_root, tmp_path, capfd):
     """Whether it is full at the door, or only when some tables are written."""
     words = ["key-slots", "--snapshot", "night", "--topology", NODES]
     before, after = loads(recorded_root, "before"), loads(recorded_root, "after")

@@ -46,7 +46,7 @@ def names_in(root, table):
     return sorted({row["snapshot_id"] for row in read_rows(root, table)})
 
 
-def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
+def test_a_dry_run_lists_snapshots_and_removes_nothing(root):
     answer = forget(root=root, older_than="90d", now=NOW)
 
     assert [row[:3] for row in answer.rows] == [("old", "older than 90d", 4)]
@@ -54,7 +54,7 @@ def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
 
 
 @pytest.mark.long
-def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_stays(root):
+def test_older_snapshots_are_removed_from_every_table_unless_a_newer_job_wrote_to_them(root):
     """A name that a replay used five days ago is not old, however old its dump is."""
     answer = forget(root=root, older_than="90d", apply=True, now=NOW)
 
@@ -81,7 +81,7 @@ def test_a_removal_that_was_killed_is_completed_by_the_next_one(root, monkeypatc
 
 
 @pytest.mark.long
-def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
+def test_a_snapshot_without_a_time_is_removed_only_by_name(root):
     forget(root=root, older_than="1m", apply=True, now=NOW)
     assert names_in(root, RUNS) == ["killed"]
 
@@ -98,13 +98,13 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
         ({"older_than": "a while"}, "write a number of days, hours or minutes"),
     ],
 )
-def test_what_names_no_snapshot_is_refused_in_one_line(root, request_of, text):
+def test_an_unknown_snapshot_is_refused_in_one_line(root, request_of, text):
     with pytest.raises(InputError, match=text):
         forget(root=root, **request_of, now=NOW)
 
 
 @pytest.mark.long
-def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finished(root, capsys):
+def test_maintain_joins_small_files_frees_space_and_names_unfinished_runs(root, capsys):
     before = len(list(Path(root).rglob("part-*.parquet")))
     rows_before = read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot")
 

@@ -100,7 +100,7 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
         (["--rdb", "none.rdb", "--no-such-option"], "Unknown option: --no-such-option"),
     ],
 )
-def test_what_cannot_work_is_one_line_before_spark_starts(tmp_path, options, text):
+def test_invalid_options_are_one_line_before_spark_starts(tmp_path, options, text):
     """Files, options and settings are checked first: exit code 2, no trace, nothing on the output."""
     done = run(SLOTSCOPE, "key-slots", "--root", str(tmp_path / "root"), *options, cwd=tmp_path)
 

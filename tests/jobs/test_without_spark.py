@@ -69,7 +69,7 @@ def test_help_and_commands_that_need_no_spark_do_without(ended):
     assert ended[0][: -len(OF_A_SESSION)] == [OK] * (len(HELP) + len(WITHOUT))
 
 
-def test_commands_that_need_spark_say_what_to_install(ended):
+def test_commands_that_need_spark_name_the_package(ended):
     codes, texts = ended
 
     assert codes[-len(OF_A_SESSION) :] == [BAD_INPUT] * len(OF_A_SESSION)

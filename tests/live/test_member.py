@@ -146,7 +146,7 @@ def test_without_its_vote_the_election_stalls(profile, changed, reason):
         assert not member.said("Failover auth granted")
 
 
-def test_real_nodes_hear_of_a_death_from_it():
+def test_real_nodes_learn_of_a_death_from_it():
     """The last to see it, it has the others' reports by then: it decides, and its FAIL is in their logs (R53, R54)."""
     with cluster_of(VALKEY_9_1, masters=3) as cluster, living_node(node_timeout_ms=2 * T_MS) as member:
         join(member, cluster)

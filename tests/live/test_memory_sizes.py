@@ -30,7 +30,7 @@ UNCOMPRESSED_DUMP = {"list_compress_depth": 1, "rdbcompression": "no"}
         pytest.param("redis", False, UNCOMPRESSED_DUMP, MemorySettings(), id="redis-lzf-seen", marks=pytest.mark.slow),
     ],
 )
-def test_the_model_is_as_near_as_promised(
+def test_the_model_is_within_its_documented_error(
     server: str, cluster: bool, directives: dict[str, Any], settings: MemorySettings
 ):
     binary = installed(redis_binary() if server == "redis" else valkey_binary())

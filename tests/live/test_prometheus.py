@@ -66,7 +66,7 @@ def scraped(cluster: Cluster, folder: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.servers
-def test_the_failover_of_a_real_cluster_is_found_from_metrics_alone(tmp_path):
+def test_the_failover_of_a_real_cluster_shows_in_metrics_alone(tmp_path):
     """redis_exporter and Prometheus of Debian, a scrape a second."""
     if redis_binary() is None or EXPORTER is None or PROMETHEUS is None:
         pytest.skip("needs redis-server, prometheus and prometheus-redis-exporter")

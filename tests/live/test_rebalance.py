@@ -110,7 +110,7 @@ def test_servers_that_are_all_full_are_refused_and_a_plan_made_twice_has_its_fir
 
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [redis_binary, valkey_binary])
-def test_an_idle_cluster_comes_to_rest_though_one_tag_is_heavier_than_a_master(binary, tmp_path, capsys):
+def test_an_idle_cluster_comes_to_rest_despite_a_tag_heavier_than_a_master(binary, tmp_path, capsys):
     """312,042 keys: `look` measures each, and names the large ones and the tag.  From the second of five runs on nothing moves."""
     with running_cluster(installed(binary()), masters=6, maxmemory_policy="allkeys-lfu") as cluster:
         load_hot_tag(cluster, 312_042, tagged=60_000, sorted_sets=12, members=22_000)
@@ -162,7 +162,7 @@ def test_a_tolerance_that_a_sample_cannot_keep_is_refused_with_two_ways_out(redi
 
 
 @pytest.mark.slow
-def test_whether_a_live_cluster_needs_a_plan_is_asked_without_a_dry_run(redis7, tmp_path, capsys):
+def test_a_check_of_a_live_cluster_needs_no_dry_run(redis7, tmp_path, capsys):
     """10 where there is a plan to carry out, and nothing about how it would be; 0 where there is none."""
     assert rebalance(tmp_path, redis7, "--if-needed", "--tolerance", "0.001") == NEW_PLAN
     assert "SETSLOT" not in capsys.readouterr().out
@@ -177,7 +177,7 @@ def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
     return [(slot, 0, 1 + n % 2) for n, slot in enumerate(held[:count])]
 
 
-def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp_path, capsys, monkeypatch):
+def test_forbidden_commands_are_avoided_or_named(valkey, tmp_path, capsys, monkeypatch):
     """SLOT-STATS: keys are counted one by one.  MEMORY USAGE: one line with what to do.  MIGRATESLOTS: paused, nothing moved, how to go on."""
     before = owners_of(valkey.masters[0])
     denied = ("-cluster|slot-stats", "-memory", "-cluster|migrateslots")
@@ -214,7 +214,7 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
         (["127.0.0.1:1", "--plan", "abcd"], "no plan there"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(arguments, reason, tmp_path, capsys):
+def test_an_unusable_cluster_is_one_line(arguments, reason, tmp_path, capsys):
     assert program.run(["rebalance", *arguments, "--root", str(tmp_path)]) == BAD_INPUT
 
     errors = capsys.readouterr().err

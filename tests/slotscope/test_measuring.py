@@ -69,7 +69,7 @@ def seconds_for_all(keys: Sizes) -> float:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_keys_are_measured_where_the_time_allows_it(shape, monkeypatch):
+def test_all_keys_are_measured_if_time_allows(shape, monkeypatch):
     keys = shape(random.Random(5))
     server = SimulatedKeys(keys, Clock())
 
@@ -85,7 +85,7 @@ def test_all_keys_are_measured_where_the_time_allows_it(shape, monkeypatch):
     assert server.sent["RANDOMKEY"] == 0
 
 
-def test_of_more_keys_than_are_kept_sums_are_exact_and_the_largest_are_known(monkeypatch):
+def test_sums_and_the_largest_keys_are_exact_beyond_the_kept_keys(monkeypatch):
     """Totals and slots have no error; groups of keys have one, and it holds the truth."""
     keys = few_giants(random.Random(8))
     monkeypatch.setattr(measuring, "KEPT_MAX", 2_000)
@@ -124,7 +124,7 @@ def test_ranges_of_a_sample_hold_the_truth_in_93_of_100_data_sets(monkeypatch):
     assert sorted(errors)[100] < 0.35
 
 
-def test_large_collections_are_found_though_not_all_keys_are_measured(monkeypatch):
+def test_large_collections_are_listed_although_not_all_keys_are_measured(monkeypatch):
     """SCAN TYPE returns them: each counts by itself, and its slot has its memory."""
     keys = all_small(random.Random(2)) | {b"board:%d" % n: ("zset", 2_300_000) for n in range(6)}
     server = SimulatedKeys(keys, Clock())
@@ -140,7 +140,7 @@ def test_large_collections_are_found_though_not_all_keys_are_measured(monkeypatc
     assert all(2_300_000 <= slots[key_slot(b"board:%d" % n)] < 2_310_000 for n in range(6))
 
 
-def test_limits_of_info_leave_out_what_belongs_to_no_key():
+def test_limits_of_info_leave_out_memory_beside_keys():
     """Buffers of clients and replicas, and what the server took when it started."""
     info = {"used_memory": "100000000", "used_memory_startup": "2000000", "mem_clients_normal": "1000000", "db0": "keys=9,expires=100000"}  # fmt: skip
 

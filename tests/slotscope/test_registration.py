@@ -27,7 +27,7 @@ print(spark.read.format("redis-rdb").load({str(DUMP)!r}).count())
 """
 
 
-def test_every_data_source_is_there(spark):
+def test_every_data_source_is_registered(spark):
     slotscope.register(spark)
 
     sources = ("redis-rdb", "redis-aof", "cluster-bus")
@@ -38,7 +38,7 @@ def test_every_data_source_is_there(spark):
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("master", ["local[1]", "local-cluster[1,1,1024]"])
-def test_a_session_that_somebody_else_made_gets_the_sources_and_the_code(tmp_path, master):
+def test_a_foreign_session_gets_the_sources_and_the_code(tmp_path, master):
     """Away from the project's folder, where its workers would not find it."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

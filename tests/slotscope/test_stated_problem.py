@@ -31,19 +31,19 @@ def headroom(memory_error: float | None, **wishes: object) -> float:
 @pytest.mark.parametrize(
     ("memory_error", "free"), [(None, 0.25), (0.0, 0.25), (0.004, 0.25), (0.006, 0.3), (0.05, 0.05 / 0.17)]
 )
-def test_as_much_of_the_tolerance_stays_free_as_memory_may_be_off(memory_error: float | None, free: float) -> None:
+def test_the_error_of_memory_is_subtracted_from_the_tolerance(memory_error: float | None, free: float) -> None:
     """Of 2 %, or of the tolerance that fits the error: at least a quarter."""
     assert headroom(memory_error) == pytest.approx(free)
 
 
-def test_an_error_matters_by_the_tolerance_of_memory_and_only_where_memory_is_balanced() -> None:
+def test_an_error_counts_against_the_tolerance_of_balanced_memory_only() -> None:
     """A third of 2 % is a fifteenth of 10 %; keys are counted."""
     assert headroom(0.006, tolerance=("0.1",)) == 0.25
     assert headroom(0.009, resources=("keys",)) == 0.25
     assert headroom(0.03, tolerance=("keys=0.02", "memory_bytes=0.1")) == pytest.approx(0.3)
 
 
-def test_who_wants_no_headroom_gets_none_and_who_wants_more_gets_that() -> None:
+def test_a_requested_headroom_is_used() -> None:
     assert headroom(0.006, headroom=0.0) == 0.0
     assert headroom(0.006, headroom=0.8) == 0.8
 
@@ -73,7 +73,7 @@ def test_the_default_tolerance_is_raised_to_three_errors_of_memory() -> None:
         fitted(0.57)
 
 
-def test_a_chosen_tolerance_below_three_errors_of_memory_is_refused_with_one_that_works(tmp_path: Path) -> None:
+def test_a_tolerance_below_three_errors_of_memory_is_refused_with_a_valid_one(tmp_path: Path) -> None:
     """Whether chosen on the command line or in the file; the proposed tolerance is accepted."""
     file = tmp_path / "goals.toml"
     file.write_text("[goals.memory_bytes]\ntolerance = 0.05\n")
@@ -88,7 +88,7 @@ def test_a_chosen_tolerance_below_three_errors_of_memory_is_refused_with_one_tha
     assert fitted(0.02, tolerance=("keys=0.05",))[0] == 0.067
 
 
-def test_a_plan_must_gain_more_than_loads_may_be_off() -> None:
+def test_a_plan_must_gain_more_than_the_error_of_loads() -> None:
     """At least half a per cent of a fair share, unless another least gain is asked for."""
     assert fitted(0.0)[1] == 0.005
     assert fitted(0.015)[1] == 0.015
@@ -141,6 +141,6 @@ def test_weights_and_drains_are_named_on_the_command_line() -> None:
         ({"soft": ("ops",)}, "--soft ops: not balanced"),
     ],
 )
-def test_a_wrong_word_about_a_node_or_goal_is_named(wishes: dict[str, object], reason: str) -> None:
+def test_an_invalid_text_for_a_node_or_goal_is_named(wishes: dict[str, object], reason: str) -> None:
     with pytest.raises((InputError, PlanError), match=reason):
         stated(**wishes)

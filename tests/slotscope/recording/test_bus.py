@@ -78,7 +78,7 @@ def numbers_in(packets: list[bytes]) -> set[int]:
 
 
 @pytest.mark.servers
-def test_while_the_ports_change_nothing_is_lost_and_nothing_is_twice(recorder, tmp_path):
+def test_a_change_of_ports_loses_and_repeats_nothing(recorder, tmp_path):
     (first,), second = recorder.ports(), free_port()
     wider = frozenset([first, second])
     threading.Timer(0.4, lambda: setattr(recorder, "ports", lambda: wider)).start()
@@ -123,7 +123,7 @@ def test_the_gap_of_dropped_packets_begins_at_the_count_before(recorder):
     assert gap.from_ns >= counted_ns // 1000 * 1000
 
 
-def test_words_of_a_user_are_arguments_and_never_a_shell():
+def test_text_of_a_user_is_an_argument_and_never_a_shell():
     """The filter is made of numbers."""
     command = command_of("tcpdump", "lo; reboot", [17_001, 17_000])
 

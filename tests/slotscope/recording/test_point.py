@@ -38,7 +38,7 @@ def test_the_oldest_files_of_all_kinds_go_and_strange_ones_stay(tmp_path):
     assert strange.exists()
 
 
-def test_what_a_killed_recorder_left_open_ends_when_it_was_last_alive(tmp_path):
+def test_an_open_gap_of_a_killed_recorder_ends_at_its_last_sign_of_life(tmp_path):
     killed = point_in(tmp_path)
     killed.open(1 * S)
     killed.gaps.hold(Gap(Kind.POLLS, 2 * S, None, Reason.UNREACHABLE, "10.0.0.1:7000"), True, 2 * S)

@@ -68,7 +68,7 @@ def test_a_node_that_does_not_answer_is_a_gap_from_its_last_answer_to_its_next(t
     ]
 
 
-def test_the_bus_ports_are_those_of_the_nodes_or_the_usual_ones_where_no_node_answers(tmp_path):
+def test_bus_ports_come_from_the_nodes_or_are_the_defaults(tmp_path):
     """Until one was asked there are none: a capture of some of them would look whole."""
     polls = recorder(tmp_path)
     before = polls.ports()

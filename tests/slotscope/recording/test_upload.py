@@ -59,7 +59,7 @@ class Spool:
         return path.name
 
 
-def test_finished_files_are_brought_whole_and_leave_the_spool(store, tmp_path):
+def test_finished_files_are_uploaded_whole_and_leave_the_spool(store, tmp_path):
     """One that is being written stays; what could not be recorded is brought, too."""
     spool = Spool(tmp_path)
     names = [spool.add(number) for number in range(3)]
@@ -80,7 +80,7 @@ def test_finished_files_are_brought_whole_and_leave_the_spool(store, tmp_path):
     assert spool.said == []
 
 
-def test_a_store_that_is_away_loses_nothing_within_the_bound(store, tmp_path, monkeypatch):
+def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, monkeypatch):
     """It is said once that files wait, and once that the store is back; they are all there then, and another recorder's files with them."""
     away = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", away)
@@ -101,7 +101,7 @@ def test_a_store_that_is_away_loses_nothing_within_the_bound(store, tmp_path, mo
     assert "takes files again" in spool.said[1]
 
 
-def test_what_the_spool_has_no_room_for_is_a_gap(tmp_path):
+def test_a_full_spool_is_a_gap(tmp_path):
     """The oldest go; each is named, with its times."""
     spool = Spool(tmp_path, bytes_max=1000)
     names = [spool.add(number) for number in range(4)]

@@ -71,7 +71,7 @@ def test_reports_are_compared_by_every_kind() -> None:
     assert rows["hash_tags"] == []
 
 
-def test_sizes_that_one_snapshot_does_not_know_are_unknown_for_every_row() -> None:
+def test_sizes_unknown_in_either_snapshot_are_unknown_for_every_row() -> None:
     """Compared with a key list a prefix that is gone has no known change of bytes, and a snapshot without topology no empty name."""
     after = replace(
         keyspace_report(sizes=False),
@@ -85,7 +85,7 @@ def test_sizes_that_one_snapshot_does_not_know_are_unknown_for_every_row() -> No
     assert "Bytes" not in terminal_of(report)
 
 
-def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:
+def test_a_new_entry_in_a_list_of_the_heaviest_is_not_called_new() -> None:
     """It may have been there below the cut."""
     prefixes = next(table for table in grown().tables if table.kind == "prefixes")
 

@@ -32,7 +32,7 @@ def test_pages_of_different_snapshots_never_share_a_file_not_even_where_case_doe
     assert all(path.isascii() and path.rpartition("/")[0] == "/r/reports" for path in paths.values())
 
 
-def test_plain_names_stay_what_they_are():
+def test_plain_names_stay_unchanged():
     """Scripts find the page where the documentation says."""
     assert report_path("/r", "2026-09-21") == "/r/reports/2026-09-21.html"
     assert report_path("/r", "a", "b", page=Page.COMPARISON) == "/r/reports/a-to-b.html"

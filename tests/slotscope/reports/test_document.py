@@ -64,7 +64,7 @@ def document(rows: list[Node] = NODES) -> Document:
     )  # fmt: skip
 
 
-def test_a_terminal_shows_the_answer_then_tables_and_counts_what_it_leaves_out() -> None:
+def test_a_terminal_shows_the_answer_then_tables_and_counts_omitted_rows() -> None:
     """In 80 columns, without what is on the page alone; a section of nothing has no heading."""
     stream = io.StringIO()
     print_document(document(), Console(file=stream, width=80), html_path="p.html")
@@ -79,14 +79,14 @@ def test_a_terminal_shows_the_answer_then_tables_and_counts_what_it_leaves_out()
     assert lines[-1] == "All of it as a page: p.html"
 
 
-def test_plain_text_has_no_escapes_whatever_names_say() -> None:
+def test_plain_text_has_no_escapes_of_names() -> None:
     text = plain_text(document([NODES[1]]))
 
     assert "\x1b" not in text
     assert r"<b>\x1b[31m" in text
 
 
-def test_a_page_has_every_row_with_the_figure_behind_its_words_and_folds_what_explains() -> None:
+def test_a_page_has_every_row_with_its_raw_figure_and_folds_explanations() -> None:
     page = render_document(document())
     table = page.split('id="node-table"')[1].split("</table>")[0]
 
@@ -115,7 +115,7 @@ def test_a_column_of_unknown_values_is_not_drawn() -> None:
     assert "Keys" in plain_text(document())
 
 
-def test_a_part_for_one_place_is_drawn_there_alone() -> None:
+def test_a_part_for_a_place_is_drawn_only_there() -> None:
     section = Section("s", "S", [Sentence("terminal only", Place.TERMINAL), Sentence("page only", Place.PAGE)])
     both = Document("k", "T", "V.", [section])
 

@@ -17,7 +17,7 @@ from slotscope.reports.keyspace.report import (
 from tests.builders.reports_builder import changed, keyspace_report
 
 
-def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
+def test_slots_tags_and_keys_weigh_by_known_memory() -> None:
     """A slot of few bytes in the dump can hold most in memory."""
     report = keyspace_report()
     slot = key_slot(b"user1")
@@ -30,7 +30,7 @@ def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
     assert heaviest.cause == Cause("key", b"{user1}:set", 1, 9_000_000, 0.9, Weight.MEMORY)
 
 
-def test_where_memory_of_some_keys_is_not_known_slots_weigh_by_bytes() -> None:
+def test_unknown_memory_of_some_keys_makes_slots_weigh_by_bytes() -> None:
     """A sum that lacks some would rank wrongly."""
     report = keyspace_report()
     slots = [replace(slot, memory_bytes=slot.keys if slot.slot % 2 else None) for slot in report.slots]
@@ -38,7 +38,7 @@ def test_where_memory_of_some_keys_is_not_known_slots_weigh_by_bytes() -> None:
     assert weighed_by(replace(report, slots=slots)) is Weight.BYTES
 
 
-def test_names_of_nodes_are_as_long_as_it_takes_to_tell_them_apart() -> None:
+def test_names_of_nodes_are_the_shortest_unique_ones() -> None:
     """Eight digits of the id, more where two ids begin alike, the address where there is no id."""
     nodes = keyspace_report().nodes
     twins = [changed(nodes[0], node_id="ab" * 5 + "0" * 30), changed(nodes[1], node_id="ab" * 5 + "1" * 30)]

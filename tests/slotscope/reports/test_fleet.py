@@ -165,7 +165,7 @@ def test_a_terminal_of_80_columns_shows_every_figure(root):
 
 
 @pytest.mark.long
-def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
+def test_a_fleet_is_shown_without_spark_and_as_json(root, capsys):
     assert slotscope("fleet", "--root", root, "--json") == 0
     output = json.loads(capsys.readouterr().out)
 
@@ -175,7 +175,7 @@ def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
     )
 
 
-def test_a_root_that_no_job_wrote_to_is_said(tmp_path):
+def test_an_unused_root_is_reported(tmp_path):
     assert FleetReport(0, [], {}).verdict == "No cluster has a finished or a failed run."
     with pytest.raises(InputError, match="no cluster there; is --root right"):
         load_fleet(str(tmp_path), 0)

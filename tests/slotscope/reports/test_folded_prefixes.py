@@ -7,13 +7,13 @@ from slotscope.reports.keyspace.report import folded_prefixes
 from tests.builders.reports_builder import key_group
 
 
-def test_a_prefix_with_one_child_is_told_by_the_child():
+def test_a_prefix_with_a_single_child_is_shown_by_the_child():
     groups = [key_group(name, keys=1500, size=9) for name in (b"{tenant:", b"{tenant:acme}:", b"{tenant:acme}:item:")]
 
     assert [group.name for group in folded_prefixes(groups)] == [b"{tenant:acme}:item:"]
 
 
-def test_a_prefix_that_more_lies_under_stays_and_none_cuts_a_tag():
+def test_a_prefix_with_several_children_stays_and_no_prefix_cuts_a_tag():
     """What has two children is a figure of its own, unless it is half a tag."""
     groups = [
         key_group(name, keys=keys)
@@ -23,7 +23,7 @@ def test_a_prefix_that_more_lies_under_stays_and_none_cuts_a_tag():
     assert [group.name for group in folded_prefixes(groups)] == [b"a:", b"a:b:", b"{t:1}:", b"{}x:"]
 
 
-def test_growth_folds_what_was_and_is_the_same_only():
+def test_growth_folds_only_prefixes_equal_in_both():
     """A child that is new makes its parent a figure of its own, in both snapshots."""
     before = {b"c:": Load(7, 700), b"c:p:": Load(7, 700), b"s:": Load(2, 50), b"s:x:": Load(2, 50)}
     after = {b"c:": Load(9, 900), b"c:p:": Load(7, 750), b"s:": Load(3, 60), b"s:x:": Load(3, 60)}

@@ -42,7 +42,7 @@ def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, sto
     assert f"of {incidents} incidents" not in render_history(replace(large, incidents=[story]))
 
 
-def test_the_lanes_of_who_failed_and_who_took_over_stand_above_those_of_an_earlier_meeting() -> None:
+def test_lanes_of_a_failover_stand_above_those_of_earlier_incidents() -> None:
     """A person who opens the page looks for them first."""
     report = history_report()
     failover = next(incident for incident in report.incidents if incident.kind == "failover")
@@ -88,7 +88,7 @@ def test_the_list_puts_findings_first() -> None:
     assert "1  22:13:29   10.55 s  failover  :7000 → :7003  100 slots 3.5-4.2 s" in text
 
 
-def test_the_list_begins_with_its_evidence_and_what_more_would_add() -> None:
+def test_the_list_begins_with_its_evidence_and_missing_sources() -> None:
     lines = " ".join(printed(80).split())
 
     assert "Evidence: 221 messages. Server logs would add causes" in lines
@@ -102,7 +102,7 @@ def test_a_set_up_without_incidents_is_one_line() -> None:
     assert report.verdict == (f"{text}; nothing else was seen in 30.00 s; 240 messages.", "")
 
 
-def test_the_list_says_what_makes_the_story_doubtful() -> None:
+def test_the_list_names_doubts_about_the_story() -> None:
     """Warnings of the replay stand with the findings; its notes are on the page."""
     warnings = [Caveat.note(Code.PROFILE, "two versions fit"), Caveat.warning(Code.NODE_TIMEOUT, "15000 ms is assumed")]
     stream = io.StringIO()
@@ -134,7 +134,7 @@ def test_a_story_counts_time_from_its_start() -> None:
     assert (clock(-3), moment(1_700_000_000_123_456_789)) == ("-0.003 s", "2023-11-14 22:13:20.123Z")
 
 
-def test_nothing_that_a_node_says_of_itself_reaches_the_terminal_raw() -> None:
+def test_text_of_nodes_is_escaped_for_the_terminal() -> None:
     """Host names come from the wire: escape sequences are shown, not sent."""
     assert "\x1b" not in printed(hostile=True)
     assert "\\x1b" in printed(hostile=True)
@@ -146,7 +146,7 @@ def views() -> list[NodeViewRow]:
     return [row._replace(hostname="\x1b[31mred\nline") if row.node_id == R else row for row in rows]
 
 
-def test_a_view_is_one_line_a_node_whatever_its_host_name_holds() -> None:
+def test_a_view_is_one_line_a_node_for_any_host_name() -> None:
     """A line break in a name must not make a node."""
     book = address_book(views())
     lines = past_view(views(), B, ns(13), book).lines(headed=True)
@@ -156,7 +156,7 @@ def test_a_view_is_one_line_a_node_whatever_its_host_name_holds() -> None:
     assert all("\x1b" not in line and "\n" not in line for line in lines)
 
 
-def test_a_view_between_two_polls_says_which_nodes_may_have_changed_already() -> None:
+def test_a_view_between_two_polls_marks_nodes_that_may_have_changed() -> None:
     """The next answer shows a new master; between both nothing tells when."""
     rows, later = views(), row_of(view=R, from_s=14, min_s=12.5)
     view = past_view(rows, B, ns(13), address_book(rows), [later])
@@ -176,7 +176,7 @@ def row_of(*, view: str, from_s: float, min_s: float) -> NodeViewRow:
     )  # fmt: skip
 
 
-def test_a_quiet_cluster_is_told_with_the_interval_of_the_polls_and_the_nodes_that_were_polled() -> None:
+def test_a_quiet_cluster_is_reported_with_its_polls() -> None:
     quiet = replace(
         history_report(quiet=True), messages=0, polls=12, poll_interval_ms=5000, polled_nodes=1, log_events=0
     )
@@ -187,7 +187,7 @@ def test_a_quiet_cluster_is_told_with_the_interval_of_the_polls_and_the_nodes_th
     assert "Nodes that met or were forgotten are unknown" in replace(quiet, polls=0, log_events=9).missing_evidence
 
 
-def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs() -> None:
+def test_the_majority_view_is_shown_once_with_differences_of_other_nodes() -> None:
     """Six answers of six lines say the same thing six times."""
     rows = views()
     most, *others = agreed_views([past_view(rows, who, ns(13), address_book(rows)) for who in (A, B, C)])
@@ -199,14 +199,14 @@ def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs()
     assert [sorted(other.record()) for other in others] == [["differences", "first", "nodes", "second"]]
 
 
-def test_what_differs_is_said_field_by_field() -> None:
+def test_differences_are_shown_by_field() -> None:
     book = address_book(views())
 
     assert f"{R} flags: slave -> master" in past_difference(views(), B, ns(13), ns(14), book).lines()
     assert past_difference(views(), B, ns(1), ns(2), book).lines()[1:] == ["no difference"]
 
 
-def test_an_answer_that_is_older_than_the_polls_states_its_age() -> None:
+def test_an_answer_older_than_the_polls_shows_its_age() -> None:
     view = past_view(views(), B, ns(13), address_book(views()))._replace(answered_ns=ns(3))
 
     assert view.lines(headed=False)[0].startswith(
@@ -226,7 +226,7 @@ def test_a_headline_about_an_outage_is_the_failover_that_caused_it() -> None:
     assert report.verdict[1].startswith("100 slots (0-99) were unreachable for ")
 
 
-def test_a_shard_of_unknown_slots_that_was_out_for_long_is_graver_than_a_short_refusal_of_all() -> None:
+def test_a_long_outage_of_unknown_slots_is_graver_than_a_short_refusal_of_all() -> None:
     incidents = history_report().incidents[0]
     long = replace(
         incidents,

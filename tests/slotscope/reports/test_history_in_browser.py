@@ -108,7 +108,7 @@ def test_keys_open_stories_and_sort_the_incidents(chromium: Any, tmp_path: Path)
     assert (target, open_after, first) == ("incident-2", not open_before, "2")
 
 
-def test_a_screen_reader_is_told_what_is_drawn(page: Page) -> None:
+def test_a_screen_reader_has_texts_for_lanes_and_regions(page: Page) -> None:
     words = page.run(
         "return [...document.querySelectorAll('svg[role=img]')].map((one) => one.getAttribute('aria-label'))"
     )

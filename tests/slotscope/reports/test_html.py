@@ -141,7 +141,7 @@ def test_a_page_stays_small_whatever_the_keys_are_called() -> None:
     assert len(page_of(replace(report, slots=slots)).encode()) < 2 * SIZE_MAX
 
 
-def test_the_verdict_and_how_far_to_trust_it_come_before_all_figures(hostile_page: str) -> None:
+def test_the_verdict_and_its_reliability_come_before_all_figures(hostile_page: str) -> None:
     """In the order of the file, which is that of a screen reader: the sentence, how many warnings, figures, then the warnings."""
     places = ['id="verdict"', 'href="#warnings"><span class="severity', 'id="total-keys"', 'id="map"', 'id="warnings"']
 

@@ -70,7 +70,7 @@ def press(page: Page, *keys: str) -> None:
     chain.perform()
 
 
-def test_the_pointer_over_a_slot_tells_of_it(page: Page) -> None:
+def test_the_pointer_over_a_slot_shows_its_figures(page: Page) -> None:
     from selenium.webdriver import ActionChains
 
     canvas = page.driver.find_element("css selector", "#slot-cells")
@@ -151,7 +151,7 @@ def test_a_typed_key_leads_to_its_slot(page: Page) -> None:
         assert f"slot {key_slot(key.encode())}" in page.text("#find-result")
 
 
-def test_nothing_is_loaded_nothing_is_complained_of_and_no_name_runs(chromium: Any, page_path: Path) -> None:
+def test_nothing_is_loaded_no_error_is_logged_and_no_name_runs(chromium: Any, page_path: Path) -> None:
     from selenium.common.exceptions import NoAlertPresentException
 
     chromium.get("about:blank")

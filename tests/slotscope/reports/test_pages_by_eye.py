@@ -148,7 +148,7 @@ def sticks_out_px(page: Page) -> int:
     return int(page.run("return document.documentElement.scrollWidth - window.innerWidth"))
 
 
-def test_a_page_fits_its_window_and_keeps_nobody_from_reading_it(
+def test_a_page_fits_its_window_and_is_accessible(
     chromium: Any, pages: dict[str, Path], name: str, resize: Callable[[int], None]
 ) -> None:
     resize(WIDTHS[0])
@@ -165,7 +165,7 @@ def test_a_page_fits_its_window_and_keeps_nobody_from_reading_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_is_pictured_in_both_themes_and_keeps_nobody_from_reading_it(
+def test_a_page_is_pictured_in_both_themes_and_is_accessible(
     chromium: Any, pages: dict[str, Path], name: str, width: int, resize: Callable[[int], None]
 ) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def text_of(page: str) -> str:
 
 
 @pytest.mark.parametrize("masters", [1, 1000])
-def test_a_page_of_any_size_is_below_two_megabytes_and_says_what_it_leaves_out(masters: int) -> None:
+def test_a_page_of_any_size_is_below_two_megabytes_and_counts_omitted_rows(masters: int) -> None:
     report = rebalance_report(masters)
     page = page_of(report)
     shown = page.split('id="master-table"')[1].split("</table>")[0].count('<th scope="row"')
@@ -63,7 +63,7 @@ def test_a_master_to_be_emptied_comes_before_all_others() -> None:
         (PlanVerdict.TOO_SMALL, "less than 1 % of a fair share (--gain-min)"),
     ],
 )
-def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None:
+def test_nothing_to_do_has_its_reason(verdict: str, words: str) -> None:
     text = text_of(page_of(quiet_report(verdict)))
 
     assert words in text
@@ -72,7 +72,7 @@ def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None
     assert "Moves of one batch" not in text
 
 
-def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
+def test_plans_that_miss_limits_do_not_claim_them() -> None:
     assert "not all reach them" in headline(changed(rebalance_report(), verdict=PlanVerdict.CLOSER))
 
 

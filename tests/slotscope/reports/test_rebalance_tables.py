@@ -77,7 +77,7 @@ def plan_with_a_heavy_slot() -> MadePlan:
     return make_plan(problem, nodes, snapshot_id="s", created_at_ms=1)
 
 
-def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: Path) -> None:
+def test_parts_of_a_heavy_slot_count_in_the_exceeded_resource(tmp_path: Path) -> None:
     """A tag with all memory of its slot is 100 % of it, however few bytes of the dump it has, and comes before one with more of these."""
     parts = [
         {"hash_tag": b"light", "key": None, "keys": 9, "serialized_bytes": 900, "memory_bytes": 1},
@@ -96,7 +96,7 @@ def test_parts_of_a_heavy_slot_count_in_the_resource_that_is_too_much(tmp_path: 
     )
 
 
-def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path: Path) -> None:
+def test_no_minimum_is_above_the_moved_bytes_of_an_indivisible_slot(tmp_path: Path) -> None:
     """Every minimum of page and terminal is that of the plan; one for limits that nobody can keep proves nothing."""
     write_plan(str(tmp_path), plan_with_a_heavy_slot(), parts={})
 
@@ -108,7 +108,7 @@ def test_no_minimum_is_above_what_moves_though_a_slot_cannot_be_divided(tmp_path
 
 
 @pytest.mark.long
-def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
+def test_warnings_of_the_run_are_stored_with_the_plan_and_come_first(root: str, made: MadePlan) -> None:
     caveat = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
     write_plan(root, made, bad_records=2, parts={}, warnings=[caveat])
 
@@ -146,7 +146,7 @@ def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
     assert (gone.slots_after, gone.shares["serialized_bytes"].after) == (0, 0)
 
 
-def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path) -> None:
+def test_a_missing_plan_is_one_line(root: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no plan there"):
         load_rebalance_report(str(tmp_path / "elsewhere"))
     with pytest.raises(InputError, match="0 plans have that id"):

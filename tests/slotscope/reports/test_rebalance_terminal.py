@@ -28,14 +28,14 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
     assert lines[-1] == "All of it as a page: out/plan.html"
 
 
-def test_each_resource_is_told_before_and_after() -> None:
+def test_each_resource_is_shown_before_and_after() -> None:
     lines = terminal_of(rebalance_report()).splitlines()
     row = next(line for line in lines if line.strip().startswith("ops "))
 
     assert row.split() == ["ops", "3.13×", "(1.25", "M)", "2.79×", "(1.11", "M)", "2.79×", "2", "%", "(raised)"]
 
 
-def test_the_proven_minimum_and_the_gap_are_told() -> None:
+def test_the_proven_minimum_and_the_gap_are_shown() -> None:
     assert "at least 580 MB must move (proven); this plan: 3.45 % more" in terminal_of(rebalance_report())
 
 
@@ -68,7 +68,7 @@ def test_hostile_names_do_nothing(encoding: str) -> None:
     assert "\x1b" not in page_of(report)
 
 
-def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_again() -> None:
+def test_a_drain_shows_its_load_and_a_rollback_may_need_masters_again() -> None:
     """The masters that stay are below their limits before it: they are not why anything moves."""
     report = rebalance_report()
     first = report.nodes[0]
@@ -84,7 +84,7 @@ def test_a_drain_is_told_by_what_is_to_leave_and_its_way_back_may_need_masters_a
     assert "CLUSTER RESET SOFT" not in terminal_of(report)
 
 
-def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fewer() -> None:
+def test_more_than_ten_ranges_a_master_have_a_reason_and_a_remedy() -> None:
     report = rebalance_report()
     line = curve(4, None, 2 * report.moved_bytes, 0.1, 40, 500)
 
@@ -98,7 +98,7 @@ def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fe
     assert why_many_ranges(dearer)[-1] == "A larger --tolerance may give fewer."
 
 
-def test_page_and_ticket_say_why_ranges_are_many_where_there_are_no_other_budgets_to_show() -> None:
+def test_page_and_ticket_have_the_reason_of_many_ranges_without_other_budgets() -> None:
     """Under a heading of their own; nothing of the sort where they are few."""
     many = changed(rebalance_report(), ranges_after=400, curve=[])
     few = changed(many, ranges_after=14, ranges_bound=None)

@@ -14,7 +14,7 @@ from slotscope.runtime.storage.runs import running
 
 
 @pytest.mark.parametrize("key", [b"user:1", b"\x1b[31m\xff\x00", b"", "\u202eключ".encode(), b"k" * 5000])
-def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
+def test_a_key_has_its_shown_form_and_its_bytes(key):
     line = json_text({"key": key})
 
     assert b64decode(json.loads(line)["key_base64"]) == key
@@ -23,11 +23,11 @@ def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
     assert line.isprintable()
 
 
-def test_names_in_pairs_and_figures_that_are_none_are_json_too():
+def test_pairs_of_names_and_infinity_are_valid_json():
     assert json.loads(json_text({("a", "b"): float("inf"), 3: {b"\xff"}})) == {"a b": None, "3": ["\\xff"]}
 
 
-def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):
+def test_json_of_a_job_has_its_runs(tmp_path):
     with running(str(tmp_path), "key-slots", "a", cluster="c", inputs={"x.rdb": 7, "y.rdb": 3}) as run:
         run.append(NODE_LOAD, [{"node_id": "n", "slots": 1, "keys": 1}])
         run.check("keys", {"read": 1, NODE_LOAD.name: 1})
@@ -48,7 +48,7 @@ def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):
     assert summaries(str(tmp_path), ["b"]) == summaries(str(tmp_path / "none"), ["a"]) == []
 
 
-def test_words_or_records_are_printed_never_both():
+def test_text_or_records_are_printed_never_both():
     """Lines are not even made where JSON is asked for."""
     words, records = io.StringIO(), io.StringIO()
     print_records([1], lambda: ["one"], as_json=False, stream=words)

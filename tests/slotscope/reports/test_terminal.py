@@ -13,7 +13,7 @@ from tests.benches.reports import terminal_of
 from tests.builders.reports_builder import changed, empty_report, keyspace_report
 
 
-def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is() -> None:
+def test_it_shows_totals_nodes_the_heaviest_slots_and_the_page() -> None:
     report = keyspace_report()
     output = terminal_of(report, html_path="out/report.html")
 
@@ -109,7 +109,7 @@ def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
     assert "<script>alert(1)</script>" in without_colours
 
 
-def test_an_empty_snapshot_is_said_in_three_lines() -> None:
+def test_an_empty_snapshot_is_three_lines() -> None:
     lines = terminal_of(empty_report()).splitlines()
 
     assert lines[0] == "Slotscope · snapshot empty"

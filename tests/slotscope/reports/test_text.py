@@ -49,12 +49,12 @@ def test_a_name_is_shown_with_what_is_unsafe_escaped(key: bytes, expected: str) 
 
 
 @given(st.binary(min_size=1, max_size=200))
-def test_any_name_can_be_read_back_from_what_is_shown(key: bytes) -> None:
+def test_any_name_can_be_read_back_from_its_shown_form(key: bytes) -> None:
     assert read_back(text.shown(key, 10_000)) == key
 
 
 @given(st.text(min_size=1, max_size=100), st.integers(0, 80))
-def test_what_is_shown_is_short_and_printable(name: str, limit: int) -> None:
+def test_shown_names_are_short_and_printable(name: str, limit: int) -> None:
     """No character of a category that a terminal or browser acts upon is left, and the limit holds."""
     shown = text.shown(name.encode("utf-8", "surrogatepass"), limit)
 
@@ -102,7 +102,7 @@ def test_marks_do_not_pile_up() -> None:
     assert text.shown(("e" + "\u0301" * 4).encode()) == "e\u0301\u0301\\u{301}\\u{301}"
 
 
-def test_words_of_our_own_keep_their_backslashes() -> None:
+def test_own_text_keeps_its_backslashes() -> None:
     """A warning may quote a key that is already escaped; a path may hold bytes that are not UTF-8."""
     assert text.printable(r"key \x00" + "\x1b\udcff") == r"key \x00\x1b\xff"
 
@@ -142,7 +142,7 @@ def test_a_size_has_three_digits(number: int | None, expected: str) -> None:
         (None, 5, "—"),
     ],
 )
-def test_only_nothing_is_no_share_and_only_everything_is_all(part: int | None, whole: int, expected: str) -> None:
+def test_only_zero_is_0_percent_and_only_the_total_is_100(part: int | None, whole: int, expected: str) -> None:
     """Rounding never says 0 % or 100 % of what is neither."""
     assert text.percent(part, whole) == expected
 

@@ -57,7 +57,7 @@ def test_a_flag_takes_several_values_and_may_be_repeated(capsys):
         (["--mode", "lax"], 2, None),
     ],
 )
-def test_an_exit_code_and_one_line_say_how_it_ended(capsys, arguments, code, line):
+def test_the_end_is_an_exit_code_and_one_line(capsys, arguments, code, line):
     """0 done, 1 our fault, 2 bad input or usage, 3 partial, 130 interrupted."""
     ended = cli.run(command, ["--root", "out", *arguments])
 
@@ -103,7 +103,7 @@ def test_a_command_with_a_similar_name_is_suggested(capsys):
 
 
 @pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
-def test_help_of_a_command_is_found_either_way(capsys, words):
+def test_help_of_a_command_is_shown_either_way(capsys, words):
     """As with git and gh."""
     assert cli.run(program(), words) == 0
     assert "--from" in capsys.readouterr().out
@@ -174,7 +174,7 @@ def test_a_former_name_has_the_help_of_the_present_one(capsys, former):
         (["lab", "sentinel-replay"], "--logs", "--log"),
     ],
 )
-def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former, now):
+def test_a_former_name_of_an_option_works_and_is_not_shown(capsys, words, former, now):
     """Scripts go on to work; nobody learns two names for one thing."""
     cli.run(program(), [*words, "--help"])
     shown = capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_help_lists_every_job_without_loading_spark():
 
 
 @pytest.mark.processes
-def test_an_export_loads_nothing_that_it_does_not_need(tmp_path):
+def test_an_export_loads_only_needed_modules(tmp_path):
     """Each of these takes a twentieth of a second and more, of all commands on plain files that write no table."""
     script = (
         "import sys\nfrom jobs.export import command\nfrom slotscope.runtime import cli\n"
@@ -221,7 +221,7 @@ def test_an_export_loads_nothing_that_it_does_not_need(tmp_path):
 
 
 @pytest.mark.processes
-def test_a_program_that_asked_duckdb_ends_without_a_word_of_its_own():
+def test_a_program_that_used_duckdb_ends_silently():
     """Which counts objects that nobody has collected, and complains of them at exit."""
     script = (
         "import duckdb\nfrom slotscope.runtime import cli\n"

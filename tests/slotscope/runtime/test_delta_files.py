@@ -49,7 +49,7 @@ def test_the_first_rows_of_an_order_are_read(root):
     assert rows == [{"slot": 2}]
 
 
-def test_a_name_is_a_value_whatever_it_holds(root):
+def test_any_name_is_only_a_value(root):
     """A condition that it could end would read, or replace, the rows of others."""
     columns = ("snapshot_id", "slot", "words")
     assert read_rows(root, LOAD, columns=columns, snapshot_id=HOSTILE) == loads(HOSTILE, [7])
@@ -83,7 +83,7 @@ def test_a_column_that_was_added_later_is_null_in_older_rows(root):
     assert [row["later"] for row in read_rows(root, newer, order_by="slot")] == [None, None, None, 5, None]
 
 
-def test_a_table_that_is_not_there_is_named(tmp_path):
+def test_a_missing_table_is_named(tmp_path):
     """With what to look at."""
     with pytest.raises(InputError, match=r"silver/test_load: no such table; is --root right"):
         read_rows(str(tmp_path), LOAD)
@@ -96,7 +96,7 @@ def test_a_table_without_rows_is_empty_once_the_root_has_tables(root):
     assert query_rows(root, "SELECT count(*) AS n, sum(slot) AS s FROM other", other) == [{"n": 0, "s": None}]
 
 
-def test_rows_that_do_not_meet_the_condition_are_refused(root):
+def test_rows_outside_the_condition_are_refused(root):
     """They would be added again each time."""
     with pytest.raises(InputError, match="cannot be written"):
         commit_rows(root, LOAD, as_table(LOAD, loads("b", [1])), "snapshot_id = 'a'")
@@ -124,7 +124,7 @@ def test_a_root_of_an_older_form_is_refused_with_the_command_that_upgrades_it(tm
         store_rows(str(tmp_path), LOAD, loads("a", [1]))
 
 
-def test_a_root_with_runs_that_cannot_be_read_is_one_line(tmp_path):
+def test_unreadable_runs_of_a_root_are_one_line(tmp_path):
     log = tmp_path / "silver" / "runs" / "_delta_log"
     log.mkdir(parents=True)
     (log / "00000000000000000000.json").write_text("{")

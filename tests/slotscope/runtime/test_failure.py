@@ -52,7 +52,7 @@ def test_bad_input_is_one_line_and_code_2(error, line):
         ('FileNotFoundError: [Errno 2] No such file or directory: "it\'s.rdb"', "it's.rdb: No such file or directory"),
     ],
 )
-def test_an_error_of_an_executor_is_the_line_that_it_was_raised_with(kind, last, line):
+def test_an_error_of_an_executor_is_its_own_line(kind, last, line):
     """Only text travels from an executor, wrapped in the traces of two languages."""
     assert describe(kind(TRACE.format(last=last))) == (BAD_INPUT, line)
 
@@ -72,7 +72,7 @@ def test_control_characters_are_shown_and_not_obeyed():
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), Py4JError("java.io.IOException: No space left on device\n\tat x")]
 )
-def test_a_full_disk_is_one_line_whoever_met_it(error):
+def test_a_full_disk_is_one_line_from_any_writer(error):
     """And no reason to look at a trace."""
     line = "No space left on device: tables are as they were before; make room and run this again"
 

@@ -34,7 +34,7 @@ def test_java_home_is_taken_before_path(monkeypatch, fake_java, version):
     assert find_java_home() == in_path
 
 
-def test_a_java_that_is_old_broken_or_missing_is_named_with_the_version_that_is_needed(monkeypatch, fake_java):
+def test_an_old_broken_or_missing_java_is_named_with_the_needed_version(monkeypatch, fake_java):
     monkeypatch.setenv("PATH", "/nowhere")
     errors = []
     for home in (fake_java("1.8"), fake_java("11"), "/gone", None):

@@ -20,7 +20,7 @@ from slotscope.runtime.program import cache_folder, program_name
         ("/x/jobs/key_slots.py", None, "slotscope"),
     ],
 )
-def test_a_printed_command_begins_with_what_a_shell_finds(monkeypatch, started, found, name):
+def test_a_printed_command_begins_with_a_program_that_a_shell_runs(monkeypatch, started, found, name):
     """After set-up in a clone the program is not on the path."""
     monkeypatch.setattr(sys, "argv", [started])
     monkeypatch.setattr(shutil, "which", lambda _: found)
@@ -29,7 +29,7 @@ def test_a_printed_command_begins_with_what_a_shell_finds(monkeypatch, started, 
 
 
 @pytest.mark.parametrize("value", ["", "relative"])
-def test_a_cache_folder_that_is_no_absolute_path_counts_as_not_set(monkeypatch, tmp_path, value):
+def test_a_relative_cache_folder_counts_as_not_set(monkeypatch, tmp_path, value):
     """The XDG specification; compiled code would else lie in the folder that we are in."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", value)

@@ -27,7 +27,7 @@ def first_line(capsys) -> str:
     return lines[-1]
 
 
-def test_short_work_says_nothing(capsys):
+def test_short_work_prints_nothing(capsys):
     """Nobody minds a few seconds."""
     with progress("reading"):
         pass
@@ -35,7 +35,7 @@ def test_short_work_says_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_long_work_says_what_goes_on_in_plain_lines_where_no_terminal_is(capsys, monkeypatch):
+def test_long_work_without_a_terminal_prints_plain_lines(capsys, monkeypatch):
     """A log file gets a line now and then, without escape sequences."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
 
@@ -45,7 +45,7 @@ def test_long_work_says_what_goes_on_in_plain_lines_where_no_terminal_is(capsys,
     assert re.fullmatch(r"slotscope: reading, \d+ s so far\n", line)
 
 
-def test_a_step_that_is_slow_this_once_says_why(causes, capsys, monkeypatch):
+def test_a_step_that_is_slow_only_once_names_the_reason(causes, capsys, monkeypatch):
     """A first run compiles; its user shall not believe that every run takes as long."""
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
     module.explain(lambda began_at: "compiling, once" if time.time() - began_at < 60 else "")

@@ -75,7 +75,7 @@ def test_a_recorder_publishes_its_status(tmp_path):
     assert figures_of(path.read_text()) == {("slotscope_record_gaps", "a", ""): 2}
 
 
-def test_a_file_that_cannot_be_written_is_said_and_takes_nothing_away(tmp_path):
+def test_an_unwritable_file_is_reported_and_harmless(tmp_path):
     observers[:] = [metrics_writer(str(tmp_path / "none" / "slotscope.prom"))]
 
     refused = pytest.raises(InputError, match="the run is complete, its figures cannot be written: No such file")

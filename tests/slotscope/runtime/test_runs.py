@@ -180,7 +180,7 @@ def test_a_run_that_continues_replaces_the_open_tail_only(tmp_path):
     assert sorted(row["epoch"] for row in read_rows(str(tmp_path), VOTES)) == [9, 1009]
 
 
-def test_a_fold_that_was_killed_after_its_commit_is_made_again_without_harm(tmp_path):
+def test_a_fold_killed_after_its_commit_is_repeated_without_harm(tmp_path):
     fold(tmp_path, 0)
     fold(tmp_path, 1)
     fold(tmp_path, 1)
@@ -219,7 +219,7 @@ def test_rows_of_other_jobs_of_a_snapshot_stay(tmp_path):
     assert sorted(row["voter"] for row in read_rows(str(tmp_path), VOTES)) == ["y", "z"]
 
 
-def test_figures_that_do_not_agree_fail_the_run_before_its_first_commit(tmp_path):
+def test_different_figures_fail_the_run_before_its_first_commit(tmp_path):
     write(tmp_path, "a", 1)
 
     def contradict():
@@ -238,7 +238,7 @@ def test_figures_that_do_not_agree_fail_the_run_before_its_first_commit(tmp_path
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [False, True])
-def test_of_two_runs_of_one_snapshot_one_wins_in_every_table(tmp_path, before):
+def test_concurrent_runs_of_a_snapshot_have_a_single_winner_in_every_table(tmp_path, before):
     """The other ends in one line, with an exit code of its own."""
     if before:
         write(tmp_path, "a", 9)
@@ -267,7 +267,7 @@ def test_of_two_runs_of_one_snapshot_one_wins_in_every_table(tmp_path, before):
     assert all(len(runs) <= 1 for table in WRITTEN for runs, _ in versions(tmp_path, table))
 
 
-def test_two_jobs_that_restart_each_time_both_end(tmp_path):
+def test_two_restarting_jobs_both_end(tmp_path):
     """The second takes the snapshot from the first; without a pause the first would take it back, and so on."""
     has_begun, is_overtaken = Event(), Event()
 
@@ -307,7 +307,7 @@ def test_a_table_that_a_later_run_replaced_refuses_the_earlier_one(tmp_path, mon
     assert seen(tmp_path, "a") == [[2]] * 3
 
 
-def test_a_snapshot_that_was_deleted_meanwhile_is_not_written(tmp_path):
+def test_a_snapshot_deleted_meanwhile_is_not_written(tmp_path):
     def write_while_deleted():
         with running(str(tmp_path), "key-slots", "a") as run:
             run.append(SLOT_LOAD, [{"slot": 1, "keys": 1}])
@@ -344,7 +344,7 @@ def test_tables_keep_30_days_of_history_and_gold_ones_a_change_feed(tmp_path):
     assert gold.schema().fields[3].metadata["comment"] == NODE_LOAD.schema.field(3).metadata[b"comment"].decode()
 
 
-def test_processes_that_join_files_at_once_leave_each_row_once(tmp_path):
+def test_concurrent_compactions_leave_each_row_once(tmp_path):
     """delta-rs lets both pass, also the one that read the table before the other joined it."""
     for number in range(8):
         write(tmp_path, f"s{number}", number)
@@ -377,7 +377,7 @@ write(sys.argv[1], sys.argv[2], int(sys.argv[3]), cluster=sys.argv[2])
 
 
 @pytest.mark.processes
-def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
+def test_concurrent_first_runs_in_an_empty_root_all_succeed(tmp_path):
     """As the jobs of several clusters that one clock starts."""
     words = [[sys.executable, "-c", JOB, str(tmp_path), f"c{number}", str(number)] for number in range(4)]
     jobs = [

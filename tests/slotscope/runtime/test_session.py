@@ -131,7 +131,7 @@ def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
     )
 
 
-def test_progress_of_a_job_that_knows_its_share_has_it_in_place_of_tasks(spark):
+def test_progress_of_a_job_with_a_known_share_shows_it_instead_of_tasks(spark):
     """As a replay, which reads its captures in one task."""
     share = 0.0
     words = how_far(spark, "tasks", "2 files, 1.00 GB", lambda: share)

@@ -30,7 +30,7 @@ def unnamed(root, **more):
     return run.name
 
 
-def test_snapshots_without_names_are_called_by_their_time_and_cluster_and_differ_within_a_second(tmp_path):
+def test_unnamed_snapshots_have_unique_names_of_time_and_cluster(tmp_path):
     names = [unnamed(tmp_path), unnamed(tmp_path), unnamed(tmp_path, cluster="prod")]
 
     assert len(set(names)) == 3
@@ -54,7 +54,7 @@ def test_latest_is_the_newest_finished_snapshot_by_the_time_of_its_data(tmp_path
         stored(tmp_path, "latest", 4)
 
 
-def test_of_several_clusters_one_has_to_be_named(tmp_path):
+def test_several_clusters_need_a_name(tmp_path):
     """No plan is made for another cluster than was meant; the one before is of the same cluster."""
     for day, cluster in ((1, "east"), (2, "west"), (3, "east")):
         stored(tmp_path, f"{cluster}-{day}", day, cluster=cluster)
@@ -68,7 +68,7 @@ def test_of_several_clusters_one_has_to_be_named(tmp_path):
 
 
 @pytest.mark.long
-def test_a_cluster_is_known_again_by_any_of_its_nodes(tmp_path):
+def test_a_cluster_is_recognised_by_any_of_its_nodes(tmp_path):
     """Given once, or made of an id; the last name that was given counts; nothing else is taken for a node's id."""
 
     def seen(name, nodes, **more):

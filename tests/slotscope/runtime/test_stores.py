@@ -41,7 +41,7 @@ def test_credentials_of_the_environment_are_in_no_text_and_no_setting(monkeypatc
     assert "se/cret" not in str(stores.spark_settings())
 
 
-def test_settings_of_spark_are_taken_and_others_refused():
+def test_only_settings_of_spark_are_accepted():
     assert Request(conf=("spark.x=1=2",)).spark_conf() == {"spark.x": "1=2"}
     for words in ("spark.x", "x=1"):
         with pytest.raises(InputError, match="write KEY=VALUE"):
@@ -102,6 +102,6 @@ def test_an_unsupported_root_is_refused_in_one_line_and_makes_no_folder(root, re
         ),
     ],
 )
-def test_the_store_that_fails_is_named_whatever_its_kind(text, reason):
+def test_a_failing_store_of_any_kind_is_named(text, reason):
     """As delta-rs reported them; a timeout of retries is no timeout of the store."""
     assert stores.reason(OSError(text)) == reason

@@ -80,7 +80,7 @@ def test_two_processes_do_not_execute_at_once(root):
     assert StepKind.STARTED in [step.step for step in PlanJournal(root, "plan").read()]
 
 
-def test_a_killed_execution_on_a_local_root_is_followed_at_once(tmp_path):
+def test_a_killed_execution_on_a_local_root_is_succeeded_at_once(tmp_path):
     """The kernel releases its lock."""
     with holding(str(tmp_path)) as process:
         process.kill()
@@ -90,7 +90,7 @@ def test_a_killed_execution_on_a_local_root_is_followed_at_once(tmp_path):
             assert journal.lease is None
 
 
-def test_a_killed_execution_on_a_store_is_followed_when_its_lease_ends(store, monkeypatch):
+def test_a_killed_execution_on_a_store_is_succeeded_when_its_lease_ends(store, monkeypatch):
     """Until then a run is refused, with the process that held it and the seconds that are left."""
     with holding(store, lease_s=600.0) as process:
         process.kill()

@@ -15,7 +15,7 @@ HASH = 4
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_all_that_counts_saves_less_than_the_keys_take(seed: int):
+def test_counted_changes_save_less_than_the_keys_take(seed: int):
     rng = random.Random(seed)
     records = [build.key(b"k:%d" % i, 0, build.string(b"x" * rng.choice((3, 44, 64, 300)))) for i in range(1000)]
     fields = b"".join(build.string(b"field-%04d" % i) + build.string(b"value") for i in range(600))

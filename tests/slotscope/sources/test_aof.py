@@ -60,7 +60,7 @@ def test_a_cut_last_file_ends_where_a_server_ends_it(read, tmp_path):
     assert f"{before}: offset " in describe(early.value).line
 
 
-def test_a_damaged_middle_fails_the_query_or_keeps_what_stands_before(read, tmp_path):
+def test_a_damaged_middle_fails_the_query_or_keeps_the_rows_before(read, tmp_path):
     log = tmp_path / "appendonly.aof"
     good = log_of(("SET", "a", "1"), ("SET", "b", "2"))
     log.write_bytes(good + b"+OK\r\n" + good)
@@ -99,7 +99,7 @@ def test_a_folder_is_a_log_by_its_manifest(tmp_path, name):
         assert [file.path for file in log.files] == [str(file) for file in files]
 
 
-def test_what_is_no_log_is_said_with_its_place(tmp_path):
+def test_another_file_than_a_log_is_reported_with_its_place(tmp_path):
     home = recorded_log("redis-7.0", "aof-plain", tmp_path)
     (home / "appendonly.aof.2.incr.aof").unlink()
     with pytest.raises(DecodeError, match="which is not there"):

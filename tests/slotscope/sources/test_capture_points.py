@@ -70,7 +70,7 @@ def clock_notes(told: Told) -> list[str]:
         ("a", "b", 3600 * 10**9, "3600.000 s ahead of"),
     ],
 )
-def test_points_that_overlap_are_put_on_the_clock_of_the_first_by_the_segments_that_both_saw(
+def test_overlapping_points_are_put_on_the_clock_of_the_first_by_common_segments(
     packets: list[Packet], whole: Told, tmp_path: Path, first: str, second: str, ahead_ns: int, text: str
 ) -> None:
     """Whatever their names, and also where their times seem not to overlap."""

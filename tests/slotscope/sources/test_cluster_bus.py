@@ -73,7 +73,7 @@ def test_a_file_that_was_rotated_goes_on_where_the_last_one_ended(tmp_path) -> N
     assert row["understood"]
 
 
-def test_messages_cut_by_the_snap_length_show_what_was_captured(tmp_path) -> None:
+def test_messages_cut_by_the_snap_length_have_their_captured_fields(tmp_path) -> None:
     """The header is whole, the gossip section is not."""
     from dataclasses import replace
 
@@ -102,7 +102,7 @@ def test_messages_cut_by_the_snap_length_show_what_was_captured(tmp_path) -> Non
         (b"{}\n", "not a capture file"),
     ],
 )
-def test_what_is_no_bus_is_an_error_with_its_place_or_a_row(tmp_path, data, reason) -> None:
+def test_other_traffic_than_the_bus_is_an_error_with_its_place_or_a_row(tmp_path, data, reason) -> None:
     path = tmp_path / "odd"
     path.write_bytes(data)
 

@@ -38,7 +38,7 @@ def with_logs(*captures: Path) -> Told:
 
 
 @pytest.mark.long
-def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cut: Path) -> None:
+def test_the_first_bytes_of_messages_show_elections_and_votes(whole: Told, cut: Path) -> None:
     """R3: type, sender and epochs stand in the first 80 bytes."""
     actual, truth = failover(tell(cut).incidents), failover(whole.incidents)
 
@@ -49,7 +49,7 @@ def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cu
 
 
 @pytest.mark.parametrize("with_capture", [False, True])
-def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
+def test_logs_alone_show_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
     truth = failover(whole.incidents)
     incidents = failover(with_logs(*([cut] if with_capture else [])).incidents)
 
@@ -75,7 +75,7 @@ def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) ->
     )
 
 
-def test_all_nodes_whose_logs_say_that_the_cluster_was_down_are_counted(whole: Told) -> None:
+def test_all_nodes_that_logged_cluster_down_are_counted(whole: Told) -> None:
     """R107: with a quick election most of them sent no header in between."""
     both = with_logs(RECORDED / "bus.pcap.gz")
     incident = failover(both.incidents)

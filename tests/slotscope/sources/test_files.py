@@ -67,7 +67,7 @@ def test_globs_folders_and_repeats_give_each_file_once(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])
-def test_a_folder_without_files_of_a_kind_stands_for_those_in_the_folders_below(tmp_path, prefix):
+def test_a_folder_without_files_of_a_kind_is_searched_below(tmp_path, prefix):
     """A landing of `collect` has polls below cluster and point, beside a list of gaps."""
     for name in ("c/p/gaps.jsonl", "c/p/polls/1.jsonl.gz", "c/q/polls/2.jsonl", "c/q/.hidden/3.jsonl", "c/README.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def test_a_name_with_glob_characters_that_exists_is_that_file(tmp_path):
     ("name", "reason"),
     [("missing.rdb", "no such file"), ("*.rdb", "no file matches this pattern"), ("", "the directory holds no files")],
 )
-def test_what_is_not_there_is_named(tmp_path, name, reason):
+def test_a_missing_file_is_named(tmp_path, name, reason):
     with pytest.raises(DecodeError, match=reason) as caught:
         expand([str(tmp_path / name) if name else str(tmp_path)])
 

@@ -48,7 +48,7 @@ def won(one: Incident) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, BOTH], ids=lambda one: one.name)
-def test_a_failover_is_found_without_packets(name: str, evidence: Evidence) -> None:
+def test_a_failover_is_detected_without_packets(name: str, evidence: Evidence) -> None:
     (true,) = RECORDED[name].promotions
 
     actual = failover(name, evidence)

@@ -36,14 +36,14 @@ def test_lines_are_keys_and_quoted_lines_are_unquoted(tmp_path):
 
 
 @given(st.binary(max_size=20))
-def test_what_redis_cli_quotes_is_unquoted_to_the_same_bytes(key):
+def test_quoted_text_of_redis_cli_is_unquoted_to_the_same_bytes(key):
     escapes = {10: b"\\n", 13: b"\\r", 9: b"\\t", 7: b"\\a", 8: b"\\b", 34: b'\\"', 92: b"\\\\"}
     quoted = b"".join(escapes.get(byte) or (bytes([byte]) if 32 <= byte < 127 else b"\\x%02x" % byte) for byte in key)
 
     assert unquote(b'"' + quoted + b'"') == key
 
 
-def test_bad_lines_are_set_aside_in_permissive_mode(tmp_path):
+def test_bad_lines_are_quarantined_in_permissive_mode(tmp_path):
     path = tmp_path / "keys.txt"
     path.write_bytes(b'"a"\nbare\n"b"\n')
 
@@ -98,7 +98,7 @@ def test_rows_without_a_key_and_negative_sizes_are_bad(tmp_path):
     assert sorted(error.offset for error in bad) == [1, 2]
 
 
-def test_a_table_without_a_key_column_says_how_to_name_it(tmp_path):
+def test_a_table_without_a_key_column_explains_the_option(tmp_path):
     path = tmp_path / "keys.parquet"
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), path)
 

@@ -47,7 +47,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [1000, None])
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_passes_in_runs_is_what_each_message_would_be_by_itself(name, timeout_ms, monkeypatch) -> None:
+def test_runs_of_messages_give_the_results_of_single_messages(name, timeout_ms, monkeypatch) -> None:
     """Evidence, sums of links, and what the next files go on from."""
     actual, state = told(name, timeout_ms)
     again, _ = told(name, timeout_ms, state)

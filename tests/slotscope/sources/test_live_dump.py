@@ -105,7 +105,7 @@ def test_a_master_is_refused_unless_it_is_allowed():
 
 
 @pytest.mark.parametrize("held", [byte_streams.HELD_BYTES, 20_000])
-def test_values_of_a_dump_on_its_way_are_those_of_the_file(held, tmp_path, monkeypatch):
+def test_values_of_a_streamed_dump_are_those_of_the_file(held, tmp_path, monkeypatch):
     """Written by `export` in the one pass, however few keys are held at a time."""
     monkeypatch.setattr(byte_streams, "HELD_BYTES", held)
     with replicated("redis-7.0") as (master, replica):
@@ -130,7 +130,7 @@ def everything_told(source: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(BINARIES))
-def test_advice_of_a_dump_on_its_way_are_those_of_the_file(name, monkeypatch):
+def test_advice_of_a_streamed_dump_is_that_of_the_file(name, monkeypatch):
     """In the one pass, however few keys are held at a time."""
     monkeypatch.setattr(byte_streams, "HELD_BYTES", 20_000)
     with replicated(name) as (_, replica):
@@ -150,7 +150,7 @@ def advice_rows(source: str) -> list[Any]:
     return [(row["text"], row["offset"], row["name"], row["amounts"]) for row in rows if row["kind"] == ADVICE]
 
 
-def test_a_record_that_is_larger_than_may_be_held_is_one_line(monkeypatch):
+def test_a_record_above_the_memory_limit_is_one_line(monkeypatch):
     monkeypatch.setattr(byte_streams, "HELD_BYTES_MAX", 100_000)
     with replicated("valkey") as (master, replica):
         master.call("SET", "large", random.Random(1).randbytes(200_000))

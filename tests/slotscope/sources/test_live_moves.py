@@ -45,7 +45,7 @@ def test_migrate_brings_the_password_to_the_target(access, reason):
     assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *reason, "KEYS", *KEYS)
 
 
-def test_a_node_that_is_not_the_one_that_is_meant_gets_no_command(redis_cluster_node):
+def test_a_node_with_another_id_gets_no_command(redis_cluster_node):
     """CLUSTER MYID first: addresses change hands."""
     meant = "f" * 40
     nodes = LiveNodes(Access(), (meant,), {meant: Address("127.0.0.1", redis_cluster_node.port)})
@@ -83,7 +83,7 @@ def test_replies_stand_in_the_order_of_the_commands(redis_cluster_node):
     assert replies[3] == Answered([])
 
 
-def test_a_node_that_hangs_is_waited_for_as_long_as_was_asked_for():
+def test_a_hanging_node_is_waited_for_up_to_the_timeout():
     """It takes connections and says nothing: look and command end in time, the whole of a pipeline within one limit."""
     with scripted(lambda words: None) as (port, _):
         nodes = LiveNodes(Access(), ("a",), {"a": Address("127.0.0.1", port)})
@@ -98,7 +98,7 @@ def test_a_node_that_hangs_is_waited_for_as_long_as_was_asked_for():
     assert 0.5 < took_s < 5
 
 
-def test_a_node_that_trickles_is_a_node_that_hangs():
+def test_a_trickling_node_is_a_hanging_node():
     """A byte now and then does not begin the wait anew."""
 
     def trickle(words: list[bytes]) -> bytes:
@@ -115,7 +115,7 @@ def test_a_node_that_trickles_is_a_node_that_hangs():
     assert time.monotonic() - begun_s < 5
 
 
-def test_a_target_that_did_not_answer_one_migrate_is_not_waited_for_again():
+def test_a_target_that_missed_a_migrate_is_not_waited_for_again():
     """Each wait keeps the source from its clients; another target is another matter."""
 
     def answer(words: list[bytes]) -> bytes:
@@ -157,7 +157,7 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
     assert sum(words[0] == b"CONFIG" for words in asked) == 1
 
 
-def test_masters_that_the_cluster_does_not_know_are_an_input_error(redis_cluster_node):
+def test_unknown_masters_are_an_input_error(redis_cluster_node):
     with pytest.raises(InputError, match="no master of the plan is in this cluster"):
         open_nodes(Access(), ["d" * 40], f"127.0.0.1:{redis_cluster_node.port}")
     with pytest.raises(InputError, match="refused"):

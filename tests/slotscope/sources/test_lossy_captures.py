@@ -58,7 +58,7 @@ def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4])
-def test_a_capture_that_begins_in_the_middle_tells_what_it_shows(
+def test_a_capture_that_begins_in_the_middle_gives_its_part(
     packets: list[Packet], whole: Told, tmp_path: Path, share: float
 ) -> None:
     """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""

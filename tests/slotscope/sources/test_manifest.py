@@ -48,12 +48,12 @@ def test_paths_of_a_manifest_begin_where_it_lies(tmp_path):
         ("\0", "Invalid|Found"),
     ],
 )
-def test_what_is_no_manifest_is_said_in_one_line(tmp_path, text, expected):
+def test_an_invalid_manifest_is_one_line(tmp_path, text, expected):
     with pytest.raises(InputError, match=rf"clusters\.toml: .*({expected})"):
         read_manifest(str(put(tmp_path / "clusters.toml", text)))
 
 
-def test_a_landing_has_a_folder_a_cluster_whose_dumps_lie_beside_what_was_recorded(tmp_path):
+def test_a_landing_has_a_folder_a_cluster_with_dumps_and_recordings(tmp_path):
     """The topology is the one that was put there, else the poll that ended last; clusters without dumps, logs and lists are none."""
     landing = tmp_path / "landing [1]"
     put(landing / "east" / "host-1" / "rdb" / "a.rdb")
@@ -85,7 +85,7 @@ def test_a_landing_has_a_folder_a_cluster_whose_dumps_lie_beside_what_was_record
     }
 
 
-def test_a_place_without_clusters_is_said(tmp_path):
+def test_a_place_without_clusters_is_reported(tmp_path):
     with pytest.raises(InputError, match="no cluster in it"):
         read_manifest(str(tmp_path))
     with pytest.raises(DecodeError, match="no such file"):

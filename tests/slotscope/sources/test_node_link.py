@@ -31,7 +31,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("raw", "reason"), HOSTILE.values(), ids=HOSTILE)
-def test_what_is_no_reply_is_an_error_with_its_reason(raw, reason):
+def test_an_invalid_reply_is_an_error_with_its_reason(raw, reason):
     with scripted(lambda words: raw) as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError) as error:
@@ -43,7 +43,7 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, reason):
     assert actual == Refused(Address("127.0.0.1", port), reason)
 
 
-def test_what_is_no_reply_after_replies_of_the_same_packet_is_an_error():
+def test_an_invalid_reply_after_replies_in_a_packet_is_an_error():
     """Replies that are here already are taken without waiting; what follows them is judged alike."""
     with scripted(lambda words: b":1\r\n:2\r\nHTTP/1.1 400\r\n") as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
@@ -83,7 +83,7 @@ def test_a_reply_without_end_is_cut_off(monkeypatch):
         link.close()
 
 
-def test_a_password_that_is_refused_is_not_told():
+def test_a_refused_password_is_not_shown():
     with (
         scripted(lambda words: b"-WRONGPASS no user has " + words[-1] + b"\r\n") as (port, asked),
         pytest.raises(LinkError, match=r"^no user has \*\*\*$"),
@@ -105,7 +105,7 @@ def test_slot_statistics_of_another_shape_are_no_answer(stats):
     assert actual == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
 
 
-def test_a_question_that_is_refused_for_good_is_told_once_and_not_asked_again():
+def test_a_permanent_refusal_is_reported_once_and_not_repeated():
     """What the server is too old for, or forbids; one that is loading is asked again."""
     replies = {b"CLUSTER SLOT-STATS": b"-ERR unknown subcommand\r\n", b"INFO": b"-LOADING wait\r\n"}
     asked: list[bytes] = []
@@ -182,7 +182,7 @@ def test_a_certificate_names_the_announced_host_or_the_address(tmp_path, names, 
         link.close()
 
 
-def test_a_refused_connection_says_what_to_check():
+def test_a_refused_connection_names_the_settings_to_check():
     """No number of a system error; nothing listens on the port of a socket that is only bound."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))

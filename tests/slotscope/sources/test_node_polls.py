@@ -57,7 +57,7 @@ def info_poll(seconds: int, node: str, maxmemory: int, **more: object) -> str:
     return json.dumps({"time": seconds * 10**9, "text": text, "persistence": info, **more})
 
 
-def test_the_newest_info_of_each_node_is_that_of_its_newest_poll_that_holds_it(tmp_path):
+def test_the_newest_info_of_a_node_comes_from_its_newest_poll_with_info(tmp_path):
     """Whatever the order of files; polls without INFO, without all that is asked for, and lines that are none count for nothing."""
     lines = [info_poll(3 * 10**9, A, 300), info_poll(2 * 10**9, A, 200), info_poll(2 * 10**9, B, 250)]
     lines += [
@@ -93,7 +93,7 @@ def test_a_written_poll_reads_back():
         (7000, TEXT.replace("myself,", ""), ("", ":7000")),
     ],
 )
-def test_the_answer_itself_says_who_gave_it(node, text, who):
+def test_the_answer_names_its_node(node, text, who):
     """The line with ``myself`` (R128) is believed before what the line of JSON says."""
     poll = read_poll(json.dumps({"time": NS, "node": node, "text": text}).encode(), line=1)
 
@@ -115,7 +115,7 @@ def test_the_answer_itself_says_who_gave_it(node, text, who):
         (b'{"time": 1795254729, "node": "x", "text": "\\ud800"}', "CLUSTER NODES, byte 0 of the text"),
     ],
 )
-def test_a_line_that_is_no_poll_says_why(raw, reason):
+def test_an_invalid_poll_line_has_a_reason(raw, reason):
     with pytest.raises(DecodeError, match=reason) as caught:
         read_poll(raw, line=7, source="polls.jsonl")
 
@@ -128,7 +128,7 @@ def test_a_line_that_is_no_poll_says_why(raw, reason):
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5
     )
 )
-def test_no_value_of_json_raises_anything_else(value):
+def test_any_json_value_is_a_poll_or_a_decode_error(value):
     shapes = (value, {"time": value, "node": value, "text": TEXT}, {"time": NS, "text": value, "node": value})
 
     assert all(outcome(json.dumps(shape).encode()) in ("poll", "line 1") for shape in shapes)
@@ -155,14 +155,14 @@ def lines(*rows: str) -> bytes:
         ("replication", 7, None),
     ],
 )
-def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset):
+def test_info_gives_a_masters_offset(member, info, offset):
     """That of a replica counts what it took over."""
     line = json.dumps({"time": NS, "node": A, "text": TEXT, member: info})
 
     assert read_poll(line.encode(), line=1).sample.master_offset == offset
 
 
-def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
+def test_a_strict_file_stops_and_a_permissive_file_continues(tmp_path):
     good = Answer(Address("x", 1), NS, NS, TEXT, "").line()
     path = tmp_path / "polls.jsonl.gz"
     path.write_bytes(gzip.compress(lines(good, "\n", "rubbish\n", good, good[:50])))
@@ -177,7 +177,7 @@ def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
     assert [error.offset for error in permissive.bad] == [3, 5]
 
 
-def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
+def test_an_unchanged_poll_has_the_previous_text(tmp_path):
     """Of the same node in the same file; one without such a poll before it is bad."""
     first, other = (
         Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, "cluster_state:ok\r\n"),
@@ -195,7 +195,7 @@ def test_a_poll_that_says_the_same_has_the_text_of_the_one_before(tmp_path):
     assert [error.offset for error in polls.bad] == [3]
 
 
-def test_answers_that_differ_in_times_alone_say_the_same():
+def test_answers_that_differ_only_in_times_are_equal():
     later = TEXT.replace(" 0 0 1 ", " 17 18 1 ")
     one, two, down = (
         Answer(

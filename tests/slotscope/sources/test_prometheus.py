@@ -71,7 +71,7 @@ def success(query: str, time_s: float):
     }
 
 
-def test_a_time_is_asked_for_hour_by_hour_and_saved(endpoint, tmp_path):
+def test_a_range_is_queried_by_hour_and_saved(endpoint, tmp_path):
     server = endpoint(success)
 
     path = fetch_metrics(server.url, 'job="redis"', FROM, TO, str(tmp_path), {})
@@ -135,7 +135,7 @@ def test_a_refusal_is_a_line(endpoint, tmp_path, status, document, reason):
     ("url", "reason"),
     [("http://127.0.0.1:1", "no answer: .*refused"), ("file:///etc/passwd", "write http://HOST:9090")],
 )
-def test_a_server_that_is_not_there_is_a_line(tmp_path, url, reason):
+def test_a_missing_server_is_a_line(tmp_path, url, reason):
     """Exit 2, as for any input that is not there."""
     with pytest.raises(InputError, match=reason):
         fetch_metrics(url, "", FROM, FROM + S, str(tmp_path), {})
@@ -150,7 +150,7 @@ def test_a_server_that_is_not_there_is_a_line(tmp_path, url, reason):
         (("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"), "at most 7 days"),
     ],
 )
-def test_a_time_is_checked_before_anything_is_asked(arguments, reason):
+def test_a_range_is_checked_before_any_query(arguments, reason):
     with pytest.raises(InputError, match=reason):
         check_range(*arguments)
 

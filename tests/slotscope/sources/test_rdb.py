@@ -21,7 +21,7 @@ def read(spark):
     return lambda path, **options: spark.read.format("redis-rdb").options(**options).load(str(path))
 
 
-def test_every_key_is_a_row_with_what_the_server_said_of_it(read):
+def test_every_key_is_a_row_with_the_servers_facts(read):
     with gzip.open(BEFORE / "keys-node-7003.jsonl.gz", "rt") as lines:
         truth = {base64.b64decode(key["key"]): key for key in map(json.loads, lines)}
 
@@ -34,7 +34,7 @@ def test_every_key_is_a_row_with_what_the_server_said_of_it(read):
         assert row["source"].endswith("node-7003.rdb")
 
 
-def test_a_cut_file_fails_the_query_or_gives_what_stands_before_the_cut(read, tmp_path):
+def test_a_cut_file_fails_the_query_or_gives_the_rows_before_the_cut(read, tmp_path):
     cut = tmp_path / "cut.rdb"
     cut.write_bytes((BEFORE / "node-7003.rdb").read_bytes()[:100_000])
 
@@ -47,7 +47,7 @@ def test_a_cut_file_fails_the_query_or_gives_what_stands_before_the_cut(read, tm
 
 
 @pytest.mark.parametrize("options", [{"mode": "lenient"}, {"rows": "values"}, {"colour": "red"}])
-def test_an_option_that_does_not_exist_is_named(read, options):
+def test_an_unknown_option_is_named(read, options):
     ((name, value),) = options.items()
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own class; what matters is what it says
         read(BEFORE / "node-7003.rdb", **options).count()

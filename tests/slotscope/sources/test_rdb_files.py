@@ -35,7 +35,7 @@ def test_zeros_after_a_cut_are_no_keys(tmp_path):
 
 
 @pytest.mark.parametrize("crc", [DUMP[-8:], bytes(8)])
-def test_zeros_after_the_end_of_a_dump_are_counted_as_what_follows_it(tmp_path, crc):
+def test_zeros_after_the_end_of_a_dump_are_counted_as_trailing_bytes(tmp_path, crc):
     reader = read(tmp_path / "d.rdb", DUMP[:-8] + crc + ZEROS)
 
     assert sum(map(len, reader)) == 50

@@ -90,7 +90,7 @@ def test_every_recorded_file_is_recognised(path, tmp_path):
         (gzip.compress(b"REDIS0011\xff" + b"\0" * 8, mtime=0), FileKind.RDB, "gzip"),
     ],
 )
-def test_a_file_is_what_its_first_bytes_say(data, kind, about, tmp_path):
+def test_a_file_is_recognised_by_its_first_bytes(data, kind, about, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(data)
 
@@ -175,7 +175,7 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
     assert words_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
 
 
-def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
+def test_the_newest_topology_is_used_and_unusable_files_are_listed(tmp_path):
     for name, written in (("old", 1), ("new", 2)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (written, written))

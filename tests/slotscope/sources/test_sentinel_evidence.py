@@ -35,7 +35,7 @@ def read(
     return read_evidence(SentinelFiles(tuple(paths), (str(told),), **how), BadRecords(strict=strict))
 
 
-def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
+def test_a_log_names_its_sentinel_and_version(tmp_path: Path) -> None:
     actual = read(tmp_path, logs={"sentinel.log": LINES})
 
     started, told = actual.logged[ID]
@@ -45,7 +45,7 @@ def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
     assert told.channel == "+monitor"
 
 
-def test_logs_of_other_servers_are_passed_over(tmp_path: Path) -> None:
+def test_logs_of_other_servers_are_skipped(tmp_path: Path) -> None:
     """A master's log may lie in the same folder."""
     actual = read(tmp_path, logs={"7000.log": ["12:M 21 Nov 2026 09:54:54.879 * Ready to accept connections"]})
 
@@ -53,7 +53,7 @@ def test_logs_of_other_servers_are_passed_over(tmp_path: Path) -> None:
     assert actual.strangers == set()
 
 
-def test_a_rotated_log_is_known_by_its_port_or_by_what_the_user_says(tmp_path: Path) -> None:
+def test_a_rotated_log_is_identified_by_its_port_or_the_user(tmp_path: Path) -> None:
     line = "12:X 21 Nov 2026 10:54:54.896 # +sdown master mymaster 10.0.0.1 6379"
     logs = {"sentinel.log": LINES, "26379.1.log": [line]}
 
@@ -66,7 +66,7 @@ def test_a_rotated_log_is_known_by_its_port_or_by_what_the_user_says(tmp_path: P
     assert [name.rpartition("/")[2] for name in nobody.strangers] == ["rest.log"]
 
 
-def test_a_poll_is_known_by_its_port_when_others_name_it(tmp_path: Path) -> None:
+def test_a_poll_is_identified_by_a_port_in_other_sources(tmp_path: Path) -> None:
     """The lists of sentinels of the others say who listens where."""
     sentinels = [["name", ID, "runid", ID, "ip", "10.0.0.11", "port", "26379"]]
     polls = [

@@ -35,7 +35,7 @@ def write(folder, name: str, text: str = LINES) -> str:
 
 
 @pytest.mark.parametrize("name", ["node.log", "node.log.gz"])
-def test_a_log_says_who_wrote_it_and_each_line_bears_the_id_of_its_time(tmp_path, name):
+def test_a_log_names_its_node_and_each_line_has_the_id_of_its_time(tmp_path, name):
     """CLUSTER RESET HARD changes the id (R82); files may be compressed."""
     log = ServerLog(write(tmp_path, name), LogOptions())
 
@@ -51,7 +51,7 @@ def test_a_log_says_who_wrote_it_and_each_line_bears_the_id_of_its_time(tmp_path
     ("name", "port"),
     [("7000.log", 7000), ("redis-17000.log.gz", 17000), ("2026-11-21_7000.log", 0), ("redis.log", 0), ("0999.log", 0)],
 )
-def test_a_port_in_the_name_tells_whose_a_log_is_when_its_lines_do_not(tmp_path, name, port):
+def test_a_port_in_the_name_identifies_a_log_without_an_id(tmp_path, name, port):
     """A log that was rotated begins after the start of the server; two numbers in a name tell nothing."""
     log = ServerLog(write(tmp_path, name, EVENT), LogOptions())
 
@@ -69,7 +69,7 @@ def test_a_port_in_the_name_tells_whose_a_log_is_when_its_lines_do_not(tmp_path,
         ("7009", ("", "", 7009)),
     ],
 )
-def test_what_the_user_says_counts_before_what_lines_say(tmp_path, node, owner):
+def test_the_users_mapping_overrides_the_lines(tmp_path, node, owner):
     path = write(tmp_path, "x.log")
     given = (f"x.log={node}",)
 
@@ -88,7 +88,7 @@ def test_a_mapping_that_names_no_log_or_no_node_is_refused(tmp_path, text):
         find_logs([write(tmp_path, "x.log")], [text])
 
 
-def test_a_bad_line_stops_a_strict_reader_and_is_counted_by_a_permissive_one(tmp_path):
+def test_a_bad_line_stops_a_strict_reader_and_is_counted_otherwise(tmp_path):
     path = write(tmp_path, "x.log", EVENT + "\udcff\udcfe broken\n" + EVENT)
 
     with pytest.raises(DecodeError, match="line 2: not a line of a server log") as caught:
@@ -111,7 +111,7 @@ def test_lines_of_other_programs_are_counted_and_a_file_of_nothing_else_is_bad(t
         list(ServerLog(write(tmp_path, "y.log", "Starting redis-server\n"), LogOptions()))
 
 
-def test_many_nodes_in_one_file_bear_their_own_ids_and_addresses(tmp_path):
+def test_several_nodes_in_a_file_have_their_own_ids_and_addresses(tmp_path):
     """One export of a shipper; the port of each node is that of its own lines."""
     other = LINES.replace("7000", "7001").replace(A, B).replace(C, "d" * 40)
     text = "".join(
@@ -125,7 +125,7 @@ def test_many_nodes_in_one_file_bear_their_own_ids_and_addresses(tmp_path):
     }  # fmt: skip
 
 
-def test_two_nodes_without_names_in_one_file_are_refused_or_said_by_the_user(tmp_path):
+def test_two_unnamed_nodes_in_a_file_are_refused_or_named_by_the_user(tmp_path):
     """Their lines would be taken for lines of one."""
     other = LINES.replace(A, B).replace(C, "d" * 40)
     path = write(tmp_path, "x.log", LINES + other)
@@ -148,7 +148,7 @@ def test_a_log_may_be_one_json_document(tmp_path, name):
     assert log.owner.source == "node-1"
 
 
-def test_a_gzip_that_was_cut_gives_what_it_holds(tmp_path):
+def test_a_cut_gzip_file_gives_its_lines(tmp_path):
     """Permissive: rows before the damage, and the damage."""
     path = tmp_path / "x.log.gz"
     path.write_bytes(gzip.compress((EVENT * 50_000).encode())[:-9])
@@ -171,11 +171,11 @@ def test_zones_are_offsets_or_names(tmp_path, text, hours):
 
 
 @pytest.mark.parametrize("text", ["Nowhere/Atlantis", "+99:00", "../../etc/passwd", "", "\0"])
-def test_a_zone_that_there_is_not_is_refused(text):
+def test_an_unknown_zone_is_refused(text):
     with pytest.raises(InputError, match="unknown time zone"):
         zone_of(text)
 
 
-def test_zones_that_say_nothing_else_are_utc():
+def test_times_without_a_zone_are_utc():
     """The same object, so that cached minutes stay."""
     assert zone_of("utc") is UTC

@@ -54,7 +54,7 @@ def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
         return weigh_slots(Address("127.0.0.1", port), Access(), seconds=5, rate=100_000), asked
 
 
-def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
+def test_no_key_is_sampled_if_servers_report_memory_of_slots() -> None:
     """Keys and memory are those of SLOT-STATS, nothing is an estimate, and no command names or looks for a key."""
     weights, asked = weigh()
 
@@ -72,21 +72,21 @@ def test_where_servers_tell_the_memory_of_slots_no_key_is_drawn() -> None:
     }
 
 
-def test_the_maxmemory_of_a_server_is_what_its_slots_may_grow_to() -> None:
+def test_the_maxmemory_of_a_server_limits_its_slots() -> None:
     """396 bytes in slots, 600,000 used in all, 95 % of a million may be: slots may grow by 350,000."""
     weights, _ = weigh(b"used_memory:600000\r\nmaxmemory:1000000\r\nmaxmemory_policy:allkeys-lru\r\n")
 
     assert weights.limits == ({"a" * 40: 396 + 350_000}, {})
 
 
-def test_the_zone_of_a_server_is_what_it_says_in_info() -> None:
+def test_the_zone_of_a_server_comes_from_info() -> None:
     """CLUSTER NODES, as clients see it, does not tell."""
     weights, _ = weigh(b"availability_zone:rack-7\r\n")
 
     assert [node.aux["availability-zone"] for node in weights.topology.nodes] == ["rack-7"]
 
 
-def test_who_evicts_keys_is_always_full_and_has_no_limit_and_who_cannot_has_no_room() -> None:
+def test_an_evicting_server_has_no_limit_and_a_full_server_has_no_room() -> None:
     """At 96 % of its maxmemory: 9,604 bytes above what it may use are more than all that its slots hold."""
     assert weigh(FULL % b"allkeys-lru")[0].limits[:2] == ({}, {"a" * 40: "allkeys-lru"})
     assert weigh(FULL % b"noeviction")[0].limits[:2] == ({"a" * 40: 1}, {})

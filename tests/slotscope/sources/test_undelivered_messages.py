@@ -87,7 +87,7 @@ def test_a_message_that_arrives_is_believed(tmp_path: Path) -> None:
     assert slots_of_a((there, back), tmp_path) == ["0-99", "0-99 200-299"]
 
 
-def test_a_message_that_a_reset_answers_is_not_believed(tmp_path: Path) -> None:
+def test_a_message_answered_by_a_reset_is_not_believed(tmp_path: Path) -> None:
     """The receiver has closed that connection long ago."""
     there, back = talking(6000)
     lost = Wire(A, B, 40_002, 20)
@@ -98,7 +98,7 @@ def test_a_message_that_a_reset_answers_is_not_believed(tmp_path: Path) -> None:
     assert slots_of_a((there, back, lost), tmp_path) == ["0-99"]
 
 
-def test_a_message_that_is_sent_again_and_again_is_not_believed(tmp_path: Path) -> None:
+def test_a_message_retransmitted_without_end_is_not_believed(tmp_path: Path) -> None:
     """Nobody acknowledges it: it was written before the network was cut."""
     there, back = talking(8000)
     lost = Wire(A, B, 40_002, 20)

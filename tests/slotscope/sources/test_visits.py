@@ -46,7 +46,7 @@ def say(words: list[bytes]) -> bytes:
     return b"+%s\r\n" % words[1]
 
 
-def test_servers_on_this_machine_are_asked_one_after_another() -> None:
+def test_servers_on_this_machine_are_queried_one_after_another() -> None:
     lock, answering, most = threading.Lock(), 0, 0
 
     def answer(words: list[bytes]) -> bytes:

@@ -35,7 +35,7 @@ def questions() -> list[Question]:
     return [Question(*fields) for fields in result]
 
 
-def test_the_page_asks_what_people_ask() -> None:
+def test_the_page_has_the_usual_questions() -> None:
     """Each section is found, and each view is used, or is what one in use stands on."""
     headings = re.findall(r"^## (\d+)\.", PAGE.read_text(), re.MULTILINE)
     used = {name for question in questions() for name in READ.findall(question.query.lower())}

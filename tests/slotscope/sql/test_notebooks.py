@@ -12,7 +12,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[3] / "docs" / "notebooks").glob("*.ip
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_gives_what_it_shows(asked_root: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_has_its_real_output(asked_root: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOTSCOPE_ROOT", asked_root)
     names: dict[str, object] = {}
     cells = code_cells(path)

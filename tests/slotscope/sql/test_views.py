@@ -29,7 +29,7 @@ def test_a_view_has_rows_in_its_columns(asked_root: str, view: View) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
-def test_a_view_says_what_it_is_made_of_and_what_each_column_holds(view: View) -> None:
+def test_a_view_and_its_columns_have_descriptions(view: View) -> None:
     """Its uses are the tables and views whose names stand in its query, and stand before it."""
     before = [other.name for other in VIEWS[: VIEWS.index(view)]]
     names = {*(table.sql_name for table in TABLES), *(other.name for other in VIEWS)}
@@ -40,7 +40,7 @@ def test_a_view_says_what_it_is_made_of_and_what_each_column_holds(view: View) -
     assert view.about.endswith(".")
 
 
-def test_a_table_that_no_job_wrote_is_empty_and_named(asked_root: str) -> None:
+def test_an_unwritten_table_is_empty_and_named(asked_root: str) -> None:
     connection = slotscope.connect(asked_root)
 
     assert connection.execute("SELECT count(*) FROM sentinel_votes").fetchall() == [(0,)]
@@ -54,7 +54,7 @@ def test_a_folder_without_tables_is_refused(tmp_path) -> None:
         slotscope.connect(str(tmp_path))
 
 
-def test_a_query_that_is_wrong_is_one_line(tmp_path) -> None:
+def test_an_invalid_query_is_one_line(tmp_path) -> None:
     append_rows(str(tmp_path), PLAN_AUDITS, [])
 
     with pytest.raises(InputError, match="node_lode does not exist") as caught:

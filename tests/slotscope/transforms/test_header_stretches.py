@@ -60,7 +60,7 @@ def notes(rows: list[tuple], basis: Basis, states: HeaderStates) -> list[tuple]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_headers_in_stretches_come_to_what_they_come_to_one_by_one(seed) -> None:
+def test_headers_in_stretches_give_the_rows_of_single_headers(seed) -> None:
     rows = headers(seed)
     basis = Basis(TIMEOUT_MS, True, 0, max(row[1] for row in rows))
     settled = random.Random(seed).randint(0, 300)

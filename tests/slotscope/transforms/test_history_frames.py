@@ -21,7 +21,7 @@ T0_NS = 1_700_000_000_123_456_789
 TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
 
 
-def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
+def test_rows_without_spark_have_the_times_of_spark(spark):
     """To the microsecond, rounded down: a double of so many ns would round some of them up.  An unknown time stays null."""
     table = history.VOTES
     times_ns = [1_795_277_182_283_936_943, T0_NS, -1, 0]
@@ -80,7 +80,7 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
     )  # fmt: skip
 
 
-def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
+def test_log_lines_are_events_also_without_packets(spark):
     """Of nodes that are known; a subject or an epoch that no line names is empty or 0."""
     read = frame(
         spark, BLOBS,
@@ -115,7 +115,7 @@ def told(observer, at_s, kind="election-won", epoch=1):
     return (observer, T0_NS + int(at_s * 1e9), kind, "", epoch)
 
 
-def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(spark):
+def test_a_log_an_hour_ahead_is_reported_and_an_agreeing_log_is_not(spark):
     events = frame(spark, TOLD, *(told(node, at, epoch=at) for node in ("a", "b") for at in (1, 20, 40)))
     logged = frame(
         spark,

@@ -44,7 +44,7 @@ def notes(*headers, states=NO_STATES):
     return sorted(tuple(note.values()) for note in rows)
 
 
-def test_a_span_is_what_a_node_says_until_it_says_something_else():
+def test_a_span_lasts_until_a_node_sends_another_state():
     """Headers in order of their messages, whatever order the rows are in; each node is folded for itself."""
     actual = notes(
         header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B),
@@ -62,7 +62,7 @@ def test_a_span_is_what_a_node_says_until_it_says_something_else():
     ]  # fmt: skip
 
 
-def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
+def test_a_node_without_messages_for_long_is_silent_after_its_span():
     """Longer than `Thresholds.silence_ns`, to its next header or to the end of the replay; exactly as long is not silent."""
     silence_s = Thresholds(TIMEOUT_MS * 1_000_000).silence_ns / SECOND
     actual = notes(header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
@@ -75,7 +75,7 @@ def test_a_node_that_says_nothing_for_long_is_silent_after_its_span():
     ]  # fmt: skip
 
 
-def test_what_is_no_whole_header_of_a_node_says_nothing():
+def test_incomplete_headers_are_ignored():
     actual = notes(
         header(A, 1, 0, light=True),
         header(A, 2, 0, node_flags=None),
@@ -89,7 +89,7 @@ def test_what_is_no_whole_header_of_a_node_says_nothing():
     assert actual == notes() == []
 
 
-def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits():
+def test_unsigned_and_unknown_64_bit_numbers_are_clamped():
     greatest, unknown = Decimal(2**64 - 1), {"current_epoch": None, "config_epoch": None, "repl_offset": None}
     actual = notes(
         header(A, 1, 1, current_epoch=greatest, config_epoch=greatest, repl_offset=greatest),
@@ -102,7 +102,7 @@ def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_coun
     ]  # fmt: skip
 
 
-def test_headers_that_are_read_in_two_parts_come_to_what_all_of_them_come_to():
+def test_headers_read_in_two_parts_give_the_rows_of_all():
     """What is settled is not read again; what is not settled is in no state."""
     told = [
         header(A, 1, 0.0), header(A, 2, 0.1, current_epoch=Decimal(2)), header(B, 3, 0.2),

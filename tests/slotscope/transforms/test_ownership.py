@@ -38,7 +38,7 @@ def test_the_times_at_which_slots_change_hands_have_bounds_and_evidence(spark) -
     assert_owners(spark, views, *((observer, *row) for observer in ("x", "") for row in intervals))
 
 
-def test_observers_that_name_two_owners_agree_on_none(spark) -> None:
+def test_observers_that_name_two_owners_give_no_owner(spark) -> None:
     """The first owner that anybody names is agreed until another observer contradicts; then the row has their number."""
     views = [
         ("x", "a", "0-9", 10, None, 8, "poll"),

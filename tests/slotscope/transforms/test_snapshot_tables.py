@@ -138,7 +138,7 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark
     )  # fmt: skip
 
 
-def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark):
+def test_equal_keys_are_ranked_by_file_order_and_keys_without_size_not_at_all(spark):
     actual = tables(
         top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2),
         top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1), top(TOP_TYPE, b"unknown", None, offset=0), top=2,
@@ -182,7 +182,7 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
     assert_table(spark, made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
+def test_tags_and_prefixes_are_ranked_by_known_memory(spark):
     """A small record can be large in memory; the bound of a missed group is known in memory, too."""
     made = tables(
         unit("tag", 0, 0), unit("tag", 1, 10, part=1),
@@ -197,7 +197,7 @@ def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
     assert_table(spark, prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spark):
+def test_prefixes_are_ranked_by_depth_and_a_single_key_is_a_group_only_at_the_top(spark):
     made = tables(
         unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2), known=SIZED,
@@ -289,7 +289,7 @@ def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
 KEYS = "key binary, ops bigint, log_bytes bigint, ops_error bigint, bytes_error bigint, rank_ops int, rank_bytes int"
 
 
-def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may_have_missed(spark):
+def test_most_written_keys_are_ranked_by_writes_and_bytes_with_error_bounds(spark):
     """The second part does not list k and may have missed 2 writes of it; ties go by name, hostile names stay bytes."""
     part = {"kind": UNIT, "text": "aof", **LOG}
     key = {"kind": LOG_KEY, "keys_error": 0, "bytes_error": 0, **LOG}
@@ -307,7 +307,7 @@ def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may
     assert_rows(snapshot_tables.write_keys(partial(spark), count=2), KEYS)
 
 
-def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
+def test_uncertain_keys_are_named_with_the_command(spark):
     doubt = {"kind": LOG_DOUBT, "name": b"\x1b", "name_text": "\\x1b", "slot": 3, "db": 0, "text": "bf.add", **LOG}
 
     actual = snapshot_tables.uncertain_keys(partial(spark, doubt))
@@ -330,7 +330,7 @@ def counted(table):
     return Counter(tuple(sorted(row.items())) for row in table.to_pylist())
 
 
-def test_rows_that_spark_keeps_in_pieces_make_the_same_tables_as_rows_that_are_here(spark):
+def test_rows_in_spark_and_local_rows_make_the_same_tables(spark):
     rows, known = recorded_rows(), frozenset({"serialized_bytes", "memory_bytes", "expires", "idle"})
     units = rows.filter(pc.equal(rows["kind"], UNIT))
     nodes = {source: A for source in set(rows["source"].to_pylist()) if "7001" in source}
@@ -353,7 +353,7 @@ def test_amounts_become_columns_and_are_0_where_a_row_has_none():
     assert "amounts" not in actual.column_names
 
 
-def test_small_files_and_few_units_are_few_and_large_files_of_many_units_are_not(tmp_path):
+def test_only_large_files_of_many_units_count_as_many(tmp_path):
     def inputs(size):
         (tmp_path / "dump.rdb").write_bytes(b"REDIS0011")
         with (tmp_path / "dump.rdb").open("r+b") as file:

@@ -116,7 +116,7 @@ def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from() 
     assert basis.caveat == "without 14 keys that no model knows"
 
 
-def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted() -> None:
+def test_a_file_read_in_ranges_has_the_sum_of_its_ranges() -> None:
     first = unit(hollow_keys=2, records=7, ctime=5, hollow_key="h")
     second = unit(hollow_keys=3, ctime=5, stored_crc="12", records=0)
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted() -> None:
     assert whole.texts() == counts
 
 
-def test_of_two_readings_of_a_log_the_later_counts_and_its_files_add_up() -> None:
+def test_the_later_of_two_readings_of_a_log_counts_and_its_files_add_up() -> None:
     first = unit("/d", kind="aof", file_bytes=600, role="base", missed_log_keys=9, cut="torn", keys=0)
     second = unit("/d", kind="aof", file_bytes=400, role="increment", missed_log_keys=0, keys=0)
 

@@ -33,7 +33,7 @@ def lines(*units: UnitFacts) -> list[str]:
     return unread_lines(find_unread(units))
 
 
-def test_a_dump_that_was_cut_is_measured_by_the_keys_that_it_announces():
+def test_a_cut_dump_is_measured_by_its_announced_keys():
     """All bytes that are there were read: what is missing, only its own count tells, and databases that were not reached are not in it."""
     assert lines(GOOD, cut(records=1607)) == [
         "d/b.rdb: at least 54 % of its keys (874 of 1,607) were not read, because it ends too early",
@@ -73,13 +73,13 @@ def test_a_log_is_measured_by_the_worse_of_its_two_readings():
     assert lines(state, first, second)[0] == "log: 70 % of its bytes (700 B of 1.00 kB) were not read"
 
 
-def test_nothing_is_partial_where_everything_was_read():
+def test_nothing_is_partial_after_a_full_read():
     assert not find_unread([GOOD])
     assert find_partial(find_unread([GOOD])) == []
     assert share_by_node(find_unread([GOOD]), {"a.rdb": "n1"}) == {}
 
 
-def test_a_node_lacks_as_much_as_its_worst_input():
+def test_a_node_lacks_the_share_of_its_worst_input():
     """Other nodes lack nothing; what is not known stays so."""
     unread = find_unread(
         [GOOD, cut(records=1607), UnitFacts(source="c.rdb", kind="rdb", keys=5, file_bytes=10, bad_records=1)]
@@ -91,7 +91,7 @@ def test_a_node_lacks_as_much_as_its_worst_input():
     }
 
 
-def test_the_first_warning_says_how_much_is_missing_in_all():
+def test_the_first_warning_has_the_total_missing_share():
     partial = find_partial(find_unread([GOOD, cut(records=1607)]))
 
     assert [(warning.severity, warning.code) for warning in partial] == [("error", "partial")] * 2
