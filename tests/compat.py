@@ -47,7 +47,7 @@ COMBINATIONS = (
 
 
 def main(chosen: list[str]) -> int:
-    """Try the combinations whose names hold one of the words *chosen*, or all; 1 if one of them fails."""
+    """Try the combinations with a name that contains a text of *chosen*, or all; 1 if one of them fails."""
     wanted = [
         combination for combination in COMBINATIONS if not chosen or any(word in combination.name for word in chosen)
     ]
@@ -58,7 +58,7 @@ def main(chosen: list[str]) -> int:
 
 
 def attempt(combination: Combination) -> str:
-    """What came of *one*, in words."""
+    """Describe the result of the combination."""
     python = shutil.which(f"python{combination.python}")
     if python is None or subprocess.run([python, "--version"], capture_output=True).returncode:
         return f"skipped: no python{combination.python} in PATH"

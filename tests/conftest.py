@@ -215,7 +215,7 @@ def asked_root(tutorial: Walk, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def told_root(tmp_path_factory: pytest.TempPathFactory) -> str:
+def history_root(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Tables of a replay that was written by hand, snapshot ``one``: a failover, its incidents and findings; to read."""
     from tests.builders.history_builder import broken_tale
     from tests.builders.history_tables import write_tale

@@ -60,7 +60,7 @@ def unused() -> list[tuple[str, str]]:
 
 
 @cache
-def template_words() -> frozenset[str]:
+def template_names() -> frozenset[str]:
     """Every word of the templates of reports."""
     paths = sorted((ROOT / "slotscope" / "reports" / "templates").iterdir())
     return frozenset(re.findall(r"\w+", "\n".join(path.read_text() for path in paths)))
@@ -69,7 +69,7 @@ def template_words() -> frozenset[str]:
 @pytest.mark.long
 def test_no_name_of_the_product_is_dead() -> None:
     """A name that only a template or another library reads is listed above, with its reader."""
-    dead = [f"{place} {name}" for name, place in unused() if name not in template_words() | CELLS | set(USED_ELSEWHERE)]
+    dead = [f"{place} {name}" for name, place in unused() if name not in template_names() | CELLS | set(USED_ELSEWHERE)]
 
     assert dead == []
 

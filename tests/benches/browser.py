@@ -40,7 +40,7 @@ class Page:
         return str(self.run("return document.querySelector(arguments[0]).textContent.trim()", selector))
 
     def texts(self, selector: str) -> list[str]:
-        script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())"
+        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent.trim())"
         return list(self.run(script, selector))
 
     def value(self, selector: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from tests.benches.replayed_captures import Told, tell
+from tests.benches.replayed_captures import Replayed, replay_captures
 
 SECOND_NS = 1_000_000_000
 
@@ -83,7 +83,7 @@ class Recorded:
                 kept.append(answer)
         return kept
 
-    def told(self, evidence: Evidence) -> Told:
+    def replay(self, evidence: Evidence) -> Replayed:
         with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
             logs = [str(path) for path in sorted(self.folder.glob("logs/*"))][: evidence.logs]
             polls = []
@@ -94,4 +94,4 @@ class Recorded:
                 polls = [str(target)]
             captures = sorted(self.folder.glob("bus*.pcap*")) if evidence.packets else []
             metrics = tuple(map(str, self.folder.glob("metrics.jsonl*"))) if evidence.metrics else ()
-            return tell(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs), metrics=metrics))
+            return replay_captures(*captures, statements=PollsAndLogs(tuple(polls), tuple(logs), metrics=metrics))

@@ -75,7 +75,7 @@ class LiveMachine:
             return reply.data.decode()
         return reply.decode() if isinstance(reply, bytes) else reply
 
-    def said(self, text: str) -> bool:
+    def logged(self, text: str) -> bool:
         return any(text in line for line in self.log)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -281,7 +281,7 @@ def living_node(*, node_timeout_ms: int, profile: Profile = VALKEY_9_1) -> Itera
 
 
 def line_of(server: Server, node_id: str) -> list[str]:
-    """The words of a node's line in CLUSTER NODES of *server*; none if unknown."""
+    """The fields of a node's line in CLUSTER NODES of *server*; none if unknown."""
     lines = server.call("CLUSTER", "NODES").decode().splitlines()
     return next((line.split() for line in lines if line.startswith(node_id)), [])
 

@@ -14,19 +14,19 @@ BEGIN_S_MAX = 90.0
 """Time for a process to write its first rows; a busy machine takes far more than an idle one."""
 
 
-def words_of(root: Path, cluster: Cluster, more: tuple[object, ...]) -> list[str]:
+def arguments_of(root: Path, cluster: Cluster, more: tuple[object, ...]) -> list[str]:
     """The command line; the node that is asked first is the last one, unless *more* names another."""
     asked = () if "--cluster" in more else ("--cluster", f"127.0.0.1:{cluster.nodes[-1].port}")
     return ["execute-plan", "--root", str(root), *asked, *map(str, more)]
 
 
 def slotscope(root: Path, cluster: Cluster, *more: object) -> int:
-    return cli.run(program.program(), words_of(root, cluster, more))
+    return cli.run(program.program(), arguments_of(root, cluster, more))
 
 
 def start(root: Path, cluster: Cluster, *more: object) -> Program:
     """Begin to carry the plan out in a process of its own."""
-    return Program(*words_of(root, cluster, ("--apply", *more)))
+    return Program(*arguments_of(root, cluster, ("--apply", *more)))
 
 
 def commits(root: Path) -> int:

@@ -52,7 +52,7 @@ class Host:
         """Log lines that begin so."""
         return [e.text for _, e in self.effects if type(e) is ev.LogLine and e.text.startswith(beginning)]
 
-    def said(self, kind: type) -> list[Any]:
+    def effects_of(self, kind: type) -> list[Any]:
         return [e for _, e in self.effects if type(e) is kind]
 
 

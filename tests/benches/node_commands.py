@@ -47,18 +47,18 @@ class FlushKeys(NamedTuple):
     """Delete all keys: a replica was reset (R82)."""
 
 
-def order(client: int, words: tuple[bytes, ...]) -> Change:
+def order(client: int, arguments: tuple[bytes, ...]) -> Change:
     """Return the event of a CLUSTER command; the node replies to *client*."""
-    return Change(lambda state: state.out.append(Reply(client, _reply(state, words))))
+    return Change(lambda state: state.out.append(Reply(client, _reply(state, arguments))))
 
 
-def _reply(state: NodeState, words: tuple[bytes, ...]) -> Any:
-    name = words[1].decode().lower()
+def _reply(state: NodeState, arguments: tuple[bytes, ...]) -> Any:
+    name = arguments[1].decode().lower()
     command = COMMANDS.get(name)
     if command is None:
         return RespError(f"ERR CLUSTER {name.upper()} is not available on this node")
     try:
-        reply = command(state, *(word.decode("utf-8", "surrogateescape") for word in words[2:]))
+        reply = command(state, *(word.decode("utf-8", "surrogateescape") for word in arguments[2:]))
     except ProtocolError as error:
         return RespError(str(error))
     if name not in REPORTS:

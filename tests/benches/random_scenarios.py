@@ -56,8 +56,8 @@ def random_scenario(seed: int) -> str:
                 steps += [(at_s, f"stop {victim}"), (at_s + rest_s(), f"resume {victim}")]
                 repairs.append(f"resume {victim}")
             case "cut":
-                one, ways = some(), "" if rng.random() < 0.6 else " one-way"
-                steps += [(at_s, f"cut {one} from others{ways}"), (at_s + rest_s(), "heal")]
+                node, ways = some(), "" if rng.random() < 0.6 else " one-way"
+                steps += [(at_s, f"cut {node} from others{ways}"), (at_s + rest_s(), "heal")]
             case "zone":
                 steps += [(at_s, f"cut Z{1 + below(ZONES)} from others"), (at_s + rest_s(), "heal")]
             case "flap":
@@ -74,9 +74,9 @@ def random_scenario(seed: int) -> str:
                 steps.append((at_s, f"slow {victim} {pick((1, 5))}ms"))
                 steps.append((at_s + rest_s(), f"slow {victim} 0ms"))
             case "move":
-                one, other = pick(names[:masters]), pick(names[:masters])
-                if one != other:
-                    steps.append((at_s, f"move-slot {below(16384)} from {one} to {other}"))
+                node, other = pick(names[:masters]), pick(names[:masters])
+                if node != other:
+                    steps.append((at_s, f"move-slot {below(16384)} from {node} to {other}"))
             case "failover":
                 how = pick(("", "", " FORCE"))
                 steps.append((at_s, f"command {pick(names)} CLUSTER FAILOVER{how}"))

@@ -30,7 +30,7 @@ NS_PER_MS = 1_000_000
 
 
 @dataclass
-class Told:
+class Replayed:
     """What a replay of captures came to."""
 
     rows: list[ReplayRow]
@@ -48,7 +48,7 @@ class Told:
         return [row for row in self.rows if isinstance(row, kind)]
 
 
-def tell(*captures: Path, **options: Any) -> Told:
+def replay_captures(*captures: Path, **options: Any) -> Replayed:
     """Replay *captures*, and polls and logs if they are given as *statements*, and find their incidents."""
     folded = fold(captures, permissive=True, **options)
     rows = [row for row, _ in folded.rows]
@@ -66,7 +66,7 @@ def tell(*captures: Path, **options: Any) -> Told:
         open_marks=list(open_marks(row for row in folded.polls if row["observer"])),
     )
     history, _ = history_of(with_metrics(notes, folded.metrics), basis_of(facts))
-    return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
+    return Replayed(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 
 def _speech(folded: Fold) -> Sequence[Speech]:

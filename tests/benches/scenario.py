@@ -156,7 +156,7 @@ def _nodes(word: str, names: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 def _match(
     forms: Mapping[str, Any], fields: list[str], names: dict[str, tuple[str, ...]]
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return the form of *words* and their values: small letters are literals (``a/b``: either), capitals are values."""
+    """Return the form of a line and its values: small letters are literals (``a/b``: either), capitals are values."""
     for form in forms:
         kinds = form.split()
         if len(fields) != len(kinds) and (kinds[-1] != "WORDS" or len(fields) < len(kinds)):

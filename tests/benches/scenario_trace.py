@@ -83,8 +83,8 @@ class Log:
 
 
 def _line(time_us: int, text: str, hosts: list[str]) -> str:
-    who = ",".join(sorted(hosts)) if len(hosts) <= HOSTS_NAMED_MAX else f"{len(hosts)} nodes"
-    return f"{time_us / 1e6:10.3f}  {who + ': ' if hosts else '-- '}{text}"
+    names = ",".join(sorted(hosts)) if len(hosts) <= HOSTS_NAMED_MAX else f"{len(hosts)} nodes"
+    return f"{time_us / 1e6:10.3f}  {names + ': ' if hosts else '-- '}{text}"
 
 
 def _changed(world: World, host: Host, effect: belief.Changed) -> str:

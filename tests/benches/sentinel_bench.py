@@ -54,7 +54,7 @@ class Bench:
         self.links: dict[int, Place] = {}
         self.held: list[tuple[Place, ev.Event]] = []
         self.sent: list[tuple[Place, tuple[str, ...]]] = []
-        self.told: list[tuple[str, str]] = []
+        self.notices: list[tuple[str, str]] = []
         self.log: list[str] = []
         self.replies: list[Any] = []
 
@@ -82,7 +82,7 @@ class Bench:
                 case ev.SendCommand():
                     follows += self._answer(effect)
                 case ev.Announced():
-                    self.told.append((effect.channel, effect.text))
+                    self.notices.append((effect.channel, effect.text))
                 case ev.LogLine():
                     self.log.append(effect.text)
                 case ev.Reply():
@@ -137,7 +137,7 @@ class Bench:
         return place
 
     def channels(self) -> list[str]:
-        return [channel for channel, _ in self.told]
+        return [channel for channel, _ in self.notices]
 
     def commands_to(self, place: Place, *first: str) -> list[tuple[str, ...]]:
         """What was sent to a place, beginning with *first*."""

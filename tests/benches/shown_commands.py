@@ -61,7 +61,7 @@ class Shown:
                 lines.append(line)
                 continue
             if begins and line.split():
-                place = next((n for n, one in enumerate(now) if one.split()[:1] == line.split()[:1]), place)
+                place = next((n for n, text in enumerate(now) if text.split()[:1] == line.split()[:1]), place)
             lines.append(now[place] if place < len(now) else "")
             place += 1
         return self.line + "".join(f"{line}\n" for line in lines)

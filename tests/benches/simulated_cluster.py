@@ -93,7 +93,7 @@ class SimulatedCluster:
         self.promised: dict[bytes, bytes] = {}
         self.hot: list[int] = sorted(self.chance.sample(range(SLOT_COUNT), 50))
         self.journal: list[Step] = []
-        self.told: list[str] = []
+        self.progress: list[str] = []
         self.spoken_to: set[str] = set()
         self.writes = self.events = self.fail_jobs = 0
         self.kill_after: int | None = None
@@ -253,7 +253,7 @@ class SimulatedCluster:
             return self.latency_ms()
         else:
             assert isinstance(effect, Tell)
-            self.told.append(effect.line)
+            self.progress.append(effect.line)
         return None
 
     def call(self, command: Send | Migrate) -> Reply:

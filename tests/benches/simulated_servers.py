@@ -25,7 +25,7 @@ from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError
 from tests.benches.node_commands import FlushKeys, order, take_over, topology_of
 
-Words = tuple[bytes, ...]
+Arguments = tuple[bytes, ...]
 KEYS_AT: Final = 6
 """Index of the first option of MIGRATE."""
 IOERR: Final = RespError("IOERR error or timeout reading to target instance")
@@ -60,66 +60,66 @@ class Servers(World):
                 host.store.clear()
         super().carry_out(host, wanted)
 
-    def ask(self, host: Host, words: Words) -> Any:
+    def ask(self, host: Host, arguments: Arguments) -> Any:
         """Return the immediate reply of *host*; None without one."""
         replies: list[Any] = []
         before = self.on_reply.get(ASKER)
         self.on_reply[ASKER] = lambda _, value: replies.append(value)
         if host.answers:
-            self.serve(host, ASKER, words)
+            self.serve(host, ASKER, arguments)
         if before is not None:
             self.on_reply[ASKER] = before
         return replies[-1] if replies else None
 
-    def serve(self, host: Host, client: int, words: Words) -> None:
-        name, asking = words[0].lower(), client in self.asking
+    def serve(self, host: Host, client: int, arguments: Arguments) -> None:
+        name, asking = arguments[0].lower(), client in self.asking
         self.asking.discard(client)
-        reply = self.migrations.execute(host, words) if host.answers else None
+        reply = self.migrations.execute(host, arguments) if host.answers else None
         if not host.alive:
             return
         if reply is not None:
             self._answer(host, client, reply)
         elif name == b"cluster":
-            self.tell(host, order(client, words))
+            self.tell(host, order(client, arguments))
         elif name in SESSION_COMMANDS:
             self.asking |= {client} if name == b"asking" else set()
             self._answer(host, client, "OK")
-        elif table_of(host.node.view.profile.routing_table).find(words) is None:
+        elif table_of(host.node.view.profile.routing_table).find(arguments) is None:
             self._answer(host, client, RespError(f"ERR unknown command '{name.decode('latin-1')}'"))
         else:
-            self.tell(host, ev.ClientCommand(client, words, asking))
+            self.tell(host, ev.ClientCommand(client, arguments, asking))
 
-    def execute(self, host: Host, words: Words) -> Any:
+    def execute(self, host: Host, arguments: Arguments) -> Any:
         """Execute a data command that the node serves and return its reply; other commands return OK."""
-        command = _COMMANDS.get(words[0].lower())
-        return "OK" if command is None else command(self, host, words)
+        command = _COMMANDS.get(arguments[0].lower())
+        return "OK" if command is None else command(self, host, arguments)
 
-    def _get(self, host: Host, words: Words) -> Any:
-        return host.store.value(words[1])
+    def _get(self, host: Host, arguments: Arguments) -> Any:
+        return host.store.value(arguments[1])
 
-    def _mget(self, host: Host, words: Words) -> Any:
-        return [host.store.value(key) for key in words[1:]]
+    def _mget(self, host: Host, arguments: Arguments) -> Any:
+        return [host.store.value(key) for key in arguments[1:]]
 
-    def _del(self, host: Host, words: Words) -> Any:
-        held = [key for key in words[1:] if host.store.holds(key)]
+    def _del(self, host: Host, arguments: Arguments) -> Any:
+        held = [key for key in arguments[1:] if host.store.holds(key)]
         for key in held:
             self.replication.write(host, key, None, WRITE_BYTES)
         return len(held)
 
-    def _restore(self, host: Host, words: Words) -> Any:
-        if host.store.holds(words[1]) and words[-1].upper() != b"REPLACE":
+    def _restore(self, host: Host, arguments: Arguments) -> Any:
+        if host.store.holds(arguments[1]) and arguments[-1].upper() != b"REPLACE":
             return RespError("BUSYKEY Target key name already exists.")
-        self.replication.write(host, words[1], words[3], WRITE_BYTES)
+        self.replication.write(host, arguments[1], arguments[3], WRITE_BYTES)
         return "OK"
 
-    def _migrate(self, host: Host, words: Words) -> Any:
+    def _migrate(self, host: Host, arguments: Arguments) -> Any:
         """MIGRATE host port key|"" db timeout [REPLACE] [KEYS key …]."""
-        options = [word.upper() for word in words[KEYS_AT:]]
-        keys = words[KEYS_AT + options.index(b"KEYS") + 1 :] if b"KEYS" in options else words[3:4]
+        options = [word.upper() for word in arguments[KEYS_AT:]]
+        keys = arguments[KEYS_AT + options.index(b"KEYS") + 1 :] if b"KEYS" in options else arguments[3:4]
         here = [key for key in keys if host.store.holds(key)]
         if not here:
             return "NOKEY"
-        target = self.network.by_address.get((words[1].decode(), int(words[2])))
+        target = self.network.by_address.get((arguments[1].decode(), int(arguments[2])))
         if target is None or target is host or not target.answers or self.network.path(host, target).is_blocked:
             return IOERR
         error = None
@@ -134,13 +134,13 @@ class Servers(World):
                 self.replication.write(host, key, None, WRITE_BYTES)
         return error or "OK"
 
-    def _dbsize(self, host: Host, words: Words) -> Any:
+    def _dbsize(self, host: Host, arguments: Arguments) -> Any:
         return sum(map(len, host.store.held.values()))
 
-    def _info(self, host: Host, words: Words) -> Any:
+    def _info(self, host: Host, arguments: Arguments) -> Any:
         product, version = server_version(host.settings.profile)
         server = [f"server_name:{product}", f"{product}_version:{version}"]
-        keys = self._dbsize(host, words)
+        keys = self._dbsize(host, arguments)
         lines = [
             "# Server",
             *server,
@@ -151,14 +151,14 @@ class Servers(World):
         ]
         return "".join(f"{line}\r\n" for line in lines).encode()
 
-    def _config(self, host: Host, words: Words) -> Any:
+    def _config(self, host: Host, arguments: Arguments) -> Any:
         """CONFIG GET, for settings of simulated nodes."""
-        if words[1:] != (b"GET", b"cluster-node-timeout"):
+        if arguments[1:] != (b"GET", b"cluster-node-timeout"):
             return []
-        return [words[2], b"%d" % host.settings.node_timeout_ms]
+        return [arguments[2], b"%d" % host.settings.node_timeout_ms]
 
 
-_COMMANDS: Final[dict[bytes, Callable[[Any, Host, Words], Any]]] = {
+_COMMANDS: Final[dict[bytes, Callable[[Any, Host, Arguments], Any]]] = {
     b"set": World.execute,
     b"get": Servers._get,
     b"mget": Servers._mget,
@@ -215,12 +215,12 @@ class SlotMigrations:
         self.jobs: list[Job] = []
         self._free_us: dict[int, int] = {}
 
-    def execute(self, host: Host, words: Words) -> Any:
+    def execute(self, host: Host, arguments: Arguments) -> Any:
         """Return the reply to a CLUSTER command on jobs; None for others."""
         product, version = server_version(host.settings.profile)
         if int(version.partition(".")[0]) < _SINCE[product]:
             return None
-        match product, [word.decode("latin-1").upper() for word in words]:
+        match product, [word.decode("latin-1").upper() for word in arguments]:
             case "valkey", ["CLUSTER", "MIGRATESLOTS", *rest]:
                 return self._export(host, rest)
             case "valkey", ["CLUSTER", "CANCELSLOTMIGRATIONS"]:
@@ -230,16 +230,16 @@ class SlotMigrations:
             case "redis", ["CLUSTER", "MIGRATION", "CANCEL", "ALL"]:
                 return self._cancel(host)
             case ("valkey", ["CLUSTER", "GETSLOTMIGRATIONS"]) | ("redis", ["CLUSTER", "MIGRATION", "STATUS", "ALL"]):
-                return [self._told(job, host) for job in self._known(host)]
+                return [self._described(job, host) for job in self._known(host)]
         return None
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def _export(self, host: Host, words: list[str]) -> Any:
+    def _export(self, host: Host, arguments: list[str]) -> Any:
         """SLOTSRANGE first last … NODE id, repeated per target."""
         wanted: list[tuple[Host, SlotSet]] = []
         bounds: list[str] = []
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
             if word.isdigit() and len(word) < 6:
                 bounds.append(word)
             elif word == "NODE":
@@ -295,7 +295,7 @@ class SlotMigrations:
     def _by_id(self, node_id: str) -> Host | None:
         return next((host for host in self.network.by_address.values() if host.id == node_id), None)
 
-    def _told(self, job: Job, host: Host) -> list[Any]:
+    def _described(self, job: Job, host: Host) -> list[Any]:
         product, _ = server_version(host.settings.profile)
         is_source, state, slots = job.ends[0] is host, _STATES[product][job.state].encode(), str(job.slots).encode()
         source, target = (end.id.encode() for end in job.ends)

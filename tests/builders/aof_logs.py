@@ -89,7 +89,7 @@ class Walked:
     tail: Tail | None = None
     error: DecodeError | None = None
 
-    def told(self) -> tuple[object, ...]:
+    def outcome(self) -> tuple[object, ...]:
         """All of it as a value that can be compared."""
         return self.commands, self.tail, str(self.error)
 

@@ -25,7 +25,7 @@ from cluster_core.wire.bus import (
 )
 from cluster_core.wire.tcp_stream import FIN, RST, SYN
 
-Told = dict[str, object]
+Fields = dict[str, object]
 
 
 class CapturedMessage(NamedTuple):
@@ -110,14 +110,14 @@ def checked(batch: BusBatch) -> Iterable[CapturedMessage]:
         start = end
 
 
-def _decoded(row: CapturedMessage) -> Told:
+def _decoded(row: CapturedMessage) -> Fields:
     """Columns of a message as `cluster_core.wire.bus` decodes its bytes."""
     message = decode_message(row.raw) if row.is_whole else decode_partial(row.raw)
     header, body = message.header, message.body
     unknown = len(message.rest.raw) if message.rest else 0
     unknown += len(body.raw) if isinstance(body, Unknown) else 0
     understood = message.rest is None and not isinstance(body, Unknown)
-    fields: Told = {name: 0 for name, _ in _HEADER_FIELDS}
+    fields: Fields = {name: 0 for name, _ in _HEADER_FIELDS}
     fields |= {"captured": len(row.raw), "totlen": row.totlen, "type": message.type}
     fields["light"] = isinstance(header, LightHeader)
     fields |= {"slots": None, "replicaof": "", "myip": "", "mflags": bytes(3)}
@@ -152,7 +152,7 @@ def _decoded(row: CapturedMessage) -> Told:
     return fields
 
 
-def _columns(batch: BusBatch) -> list[Told]:
+def _columns(batch: BusBatch) -> list[Fields]:
     """Columns of the messages of a batch."""
     gossip: list[list[object]] = [[] for _ in range(len(batch))]
     for entry in batch.gossip:
@@ -167,10 +167,10 @@ def _columns(batch: BusBatch) -> list[Told]:
         data = batch.extension_data[at : row["data_end"]].tobytes()
         extensions[row["message"]].append((int(row["type"]), data, int(row["unused"])))
         at = row["data_end"]
-    rows: list[Told] = []
+    rows: list[Fields] = []
     at = 0
     for i, row in enumerate(batch.messages):
-        record: Told = {name: int(row[name]) for name, _ in _HEADER_FIELDS}
+        record: Fields = {name: int(row[name]) for name, _ in _HEADER_FIELDS}
         record |= {name: int(row[name]) for name in ("captured", "totlen", "type", "ver", "body_epoch")}
         record["light"] = bool(row["light"])
         record |= {name: batch.node(row[name]) for name in ("replicaof", "subject")}

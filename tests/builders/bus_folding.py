@@ -58,14 +58,14 @@ class Fold:
 class Kept(Gathered):
     def __init__(self, *, keeps_states: bool) -> None:
         super().__init__(keeps_states=keeps_states)
-        self.found: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
         self.rows: list[tuple[ReplayRow, int | None]] = []
 
     def add(self, rows: list[ReplayRow], settled_by: int | None) -> None:
         self.rows += [(row, settled_by) for row in rows]
 
     def add_state(self, part: str, blob: bytes) -> None:
-        self.found[part] = blob
+        self.blobs[part] = blob
 
 
 def fold(
@@ -109,7 +109,7 @@ def _folded(options: CaptureOptions, before: Fold | None) -> Fold:
             pieces.insert(0, Piece(part, STATE_PHASE, 0, before.observers[part]))
         deque(replay_process(part, pieces, replay_options, kept), maxlen=0)
     after.rows += kept.rows
-    after.observers = kept.found
+    after.observers = kept.blobs
     return after
 
 

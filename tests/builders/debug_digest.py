@@ -26,7 +26,7 @@ def value_digest(record: Record) -> bytes | None:
     if record.type == "string":
         digest = _mixed(digest, value)
     elif record.type == "stream":
-        digest = _in_order(digest, _stream_words(value))
+        digest = _in_order(digest, _stream_bytes(value))
     elif record.type == "list":
         digest = _in_order(digest, value)
     else:
@@ -55,7 +55,7 @@ def _score_text(score: float) -> str:
     return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
-def _stream_words(stream: dict[str, Any]) -> Iterable[bytes]:
+def _stream_bytes(stream: dict[str, Any]) -> Iterable[bytes]:
     for entry in stream["entries"]:
         yield entry["id"].replace("-", ".").encode()
         for pair in entry["fields"]:

@@ -137,7 +137,7 @@ class Tale:
         for node in dict.fromkeys(node for node, _, _ in self.headers):
             folder = SpeechFolder(node, Thresholds(TIMEOUT_MS * 1_000_000))
             for header in sorted(
-                (header for who, _, header in self.headers if who == node), key=lambda header: header.ts_ns
+                (header for sender, _, header in self.headers if sender == node), key=lambda header: header.ts_ns
             ):
                 folder.feed(header)
             spans += folder.finish(ns(self.end_s))

@@ -178,7 +178,7 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
         bad_records=3,
         warnings=[Caveat("warning", evil, everything)],
         reaches=[
-            changed(one, resource=evil) if one.resource == "ops" else one for one in report.reaches
+            changed(reach, resource=evil) if reach.resource == "ops" else reach for reach in report.reaches
         ],
         nodes=[
             changed(

@@ -59,7 +59,7 @@ def specification(key: list[Any]) -> list[Any]:
 
 
 def values(search: dict[str, Any]) -> list[Any]:
-    """The numbers and words of a search, in the order in which servers tell them."""
+    """The numbers and keywords of a search, in the order of the servers."""
     return [value.decode() if isinstance(value, bytes) else value for value in paired(search["spec"]).values()]
 
 
@@ -70,7 +70,7 @@ def paired(flat: list[Any]) -> dict[str, Any]:
 
 def as_text(name: str, version: str, commands: dict[str, Any]) -> str:
     """JSON with a command a line, so that a new version shows as a readable difference."""
-    lines = (f"{json.dumps(command)}:{json.dumps(told, separators=(',', ':'))}" for command, told in commands.items())
+    lines = (f"{json.dumps(command)}:{json.dumps(flags, separators=(',', ':'))}" for command, flags in commands.items())
     return f'{{"server":"{name}","version":"{version}","commands":{{\n' + ",\n".join(lines) + "\n}}\n"
 
 

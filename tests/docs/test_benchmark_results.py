@@ -55,4 +55,4 @@ def test_a_run_in_a_fresh_clone_leaves_all_other_figures_of_the_project(name: st
     old, new = PAGE.split("\n## "), changed.split("\n## ")
 
     assert len(old) == len(new)
-    assert [command(name) in one for one, other in zip(old, new, strict=True) if one != other] == [True]
+    assert [command(name) in before for before, after in zip(old, new, strict=True) if before != after] == [True]

@@ -33,11 +33,11 @@ def test_every_command_of_a_page_takes_the_options_it_is_given(page: str) -> Non
     app = program()
     typed = [shlex.split(example.command)[1:] for example in shown(page) if example.command.startswith("slotscope ")]
     wrong = {}
-    for words in typed:
+    for arguments in typed:
         try:
-            app.parse_args(words, exit_on_error=False, print_error=False)
+            app.parse_args(arguments, exit_on_error=False, print_error=False)
         except CycloptsError as error:
-            wrong[shlex.join(words)] = str(error)
+            wrong[shlex.join(arguments)] = str(error)
 
     assert len(typed) > 0
     assert wrong == {}
@@ -68,11 +68,11 @@ def assert_shown(page: str, printed: dict[str, Printed], request: pytest.Fixture
     for example in shown(page):
         if example.command.startswith(ELSEWHERE):
             continue
-        told, code = printed[example.command]
+        output, code = printed[example.command]
         if request.config.getoption("--rewrite", default=False):
-            text = text.replace(example.text, example.rewritten(told))
+            text = text.replace(example.text, example.rewritten(output))
             (ROOT / page).write_text(text, "utf-8")
-        elif code != 0 or example.missing(told):
-            wrong[example.command] = code or example.missing(told)
+        elif code != 0 or example.missing(output):
+            wrong[example.command] = code or example.missing(output)
 
     assert wrong == {}

@@ -33,12 +33,12 @@ def recorder_of(name: str) -> dict[str, Any]:
     """The container in a manifest."""
     yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
     (manifest,) = yaml.safe_load_all((EXAMPLES / name).read_text(encoding="utf-8"))
-    (actual,) = (one for one in manifest["spec"]["template"]["spec"]["containers"] if one["name"] == "recorder")
+    (actual,) = (part for part in manifest["spec"]["template"]["spec"]["containers"] if part["name"] == "recorder")
     return dict(actual)
 
 
 def commands_of(job: str) -> list[list[str]]:
-    """The words behind the program, in the unit, the cron table and the manifests of *job*."""
+    """The arguments of the program, in the unit, the cron table and the manifests of *job*."""
     unit = (EXAMPLES / f"slotscope-{job}.service").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     lines += [path.read_text(encoding="utf-8").splitlines()[-1] for path in EXAMPLES.glob(f"slotscope-{job}.cron")]
@@ -74,8 +74,8 @@ def test_the_log_shipper_writes_finished_files_of_the_node_with_every_line(tmp_p
     log, folder = tmp_path / "server.log", tmp_path / "shop" / "host-1" / "logs"
     lines = [b"1:M 01 Jan 2026 00:00:00.000 * first\n", b"1:M 01 Jan 2026 00:00:01.000 * second\n"]
     log.write_bytes(lines[0])
-    words = ["sh", str(EXAMPLES / "slotscope-ship-log.sh"), str(log), str(folder), "10.0.0.1_7000", "0.1"]
-    with subprocess.Popen(words) as shipper:
+    command = ["sh", str(EXAMPLES / "slotscope-ship-log.sh"), str(log), str(folder), "10.0.0.1_7000", "0.1"]
+    with subprocess.Popen(command) as shipper:
         wait_for(lambda: any(folder.glob("[!.]*")), "the first file")
         log.write_bytes(lines[1])
         wait_for(lambda: len([*folder.glob("[!.]*")]) == 2 and not any(tmp_path.glob("*.part")), "the second file")
@@ -96,9 +96,11 @@ def test_a_recorder_has_one_capability(name):
 def lost(written: Any, read: Any, path: str = "") -> list[str]:
     """The paths of *written* that *read* does not have."""
     if isinstance(written, dict):
-        return [one for key in written for one in lost(written[key], read.get(key) if read else None, f"{path}/{key}")]
+        return [
+            line for key in written for line in lost(written[key], read.get(key) if read else None, f"{path}/{key}")
+        ]
     if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
-        return [one for pair in zip(written, read, strict=True) for one in lost(*pair, path)]
+        return [line for pair in zip(written, read, strict=True) for line in lost(*pair, path)]
     return [] if written == read else [path]
 
 

@@ -38,7 +38,7 @@ def needs(tool: str) -> str:
 
 
 def plan(tmp_path: Path, codes: dict[str, int], **environment: str) -> tuple[int, list[str], str]:
-    """Run the script with a ``slotscope`` that only notes its words and ends with the code of its job."""
+    """Run the script with a ``slotscope`` that only records its arguments and ends with the code of its job."""
     needs("flock")
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
@@ -55,8 +55,8 @@ def plan(tmp_path: Path, codes: dict[str, int], **environment: str) -> tuple[int
     ended = subprocess.run(
         [str(SCRIPT)], env=settings | environment, capture_output=True, text=True, timeout=30, check=False
     )
-    said = tmp_path / "said"
-    return ended.returncode, said.read_text().splitlines() if said.exists() else [], ended.stderr
+    calls = tmp_path / "said"
+    return ended.returncode, calls.read_text().splitlines() if calls.exists() else [], ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def plan(tmp_path: Path, codes: dict[str, int], **environment: str) -> tuple[int
 )
 def test_the_script_exits_with_the_code_of_the_deciding_job(tmp_path, key_slots, rebalance_plan, code):
     """A snapshot that failed is not planned with; 10 comes through."""
-    ended, said, _ = plan(tmp_path, {"key-slots": key_slots, "rebalance-plan": rebalance_plan})
+    ended, calls, _ = plan(tmp_path, {"key-slots": key_slots, "rebalance-plan": rebalance_plan})
 
     assert ended == code
-    assert len(said) == (1 if key_slots else 2)
-    assert said[0].startswith("key-slots --root ")
-    assert key_slots or said[1].endswith("--if-needed")
+    assert len(calls) == (1 if key_slots else 2)
+    assert calls[0].startswith("key-slots --root ")
+    assert key_slots or calls[1].endswith("--if-needed")
 
 
 def test_a_second_run_at_the_same_time_does_nothing(tmp_path):
@@ -81,25 +81,25 @@ def test_a_second_run_at_the_same_time_does_nothing(tmp_path):
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        ended, said, words = plan(tmp_path, {})
+        ended, calls, output = plan(tmp_path, {})
         holder.communicate("\n", timeout=10)
 
-    assert (ended, said) == (75, [])
-    assert "another run" in words
+    assert (ended, calls) == (75, [])
+    assert "another run" in output
 
 
 def test_polls_of_a_live_cluster_are_planned_with_and_removed(tmp_path):
     """The password is in the environment only: no command has it."""
-    _, said, _ = plan(
+    _, calls, _ = plan(
         tmp_path, {}, SLOTSCOPE_CLUSTER="10.0.0.1:6379", SLOTSCOPE_PASSWORD="s3cret", SLOTSCOPE_PLACEMENT="/p.toml"
     )
-    polls = said[2].split("--slot-stats ")[1].split()[0]
+    polls = calls[2].split("--slot-stats ")[1].split()[0]
 
-    assert said[1].startswith("collect 10.0.0.1:6379 --slot-stats ")
-    assert said[2].endswith("--placement /p.toml")
+    assert calls[1].startswith("collect 10.0.0.1:6379 --slot-stats ")
+    assert calls[2].endswith("--placement /p.toml")
     assert polls.endswith("/*/*/slot-stats/*")
     assert not Path(polls.removesuffix("/*/*/slot-stats/*")).exists()
-    assert "s3cret" not in " ".join(said)
+    assert "s3cret" not in " ".join(calls)
 
 
 def test_the_options_of_the_script_exist() -> None:
@@ -226,10 +226,10 @@ def test_a_new_plan_is_no_failure_for_kubernetes(tmp_path, code, ends):
     stub = tmp_path / "plan.sh"
     stub.write_text(f"#!/bin/sh\nexit {code}\n")
     stub.chmod(0o755)
-    words = container["args"][0].replace("/opt/slotscope/docs/examples/slotscope-plan.sh", str(stub))
-    words = words.replace("/dev/termination-log", str(tmp_path / "log"))
+    script = container["args"][0].replace("/opt/slotscope/docs/examples/slotscope-plan.sh", str(stub))
+    script = script.replace("/dev/termination-log", str(tmp_path / "log"))
 
-    ended = subprocess.run([*container["command"], words], capture_output=True, text=True, check=False)
+    ended = subprocess.run([*container["command"], script], capture_output=True, text=True, check=False)
 
     assert ended.returncode == ends
     assert (tmp_path / "log").exists() == (code == 10)
@@ -245,7 +245,7 @@ def read_manifest(path: Path = EXAMPLES / "slotscope-plan.yaml") -> Any:
 
 
 def example(name: str, monkeypatch, tmp_path: Path, code: int = 0) -> Any:
-    """The module *name*, with a ``slotscope`` that prints its words and ends with *code*."""
+    """The module *name*, with a ``slotscope`` that prints its arguments and ends with *code*."""
     stub = tmp_path / "slotscope"
     stub.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
     stub.chmod(0o755)

@@ -33,14 +33,14 @@ KEY_BYTES = 200
 
 def hot_slots(first: int, last: int, count: int) -> dict[int, bytes]:
     """Slots of a range with a hash tag for each."""
-    found: dict[int, bytes] = {}
+    tags: dict[int, bytes] = {}
     number = 0
-    while len(found) < count:
+    while len(tags) < count:
         tag = b"t%d" % number
         if first <= key_slot(b"{%s}" % tag) <= last:
-            found.setdefault(key_slot(b"{%s}" % tag), tag)
+            tags.setdefault(key_slot(b"{%s}" % tag), tag)
         number += 1
-    return found
+    return tags
 
 
 def stored_for(problem: Problem, root: str, addresses: dict[str, str]) -> StoredPlan:
@@ -101,8 +101,8 @@ def owner_of(node: Any, slot: int) -> str:
     return next((node_line.id for node_line in topology_of(node).nodes if slot in node_line.slots), "")
 
 
-def audit(*words: str) -> int:
-    return slotscope("audit-plan", *words)
+def audit(*arguments: str) -> int:
+    return slotscope("audit-plan", *arguments)
 
 
 def addresses_of(cluster: Cluster) -> dict[str, str]:
@@ -122,16 +122,16 @@ def test_a_plan_is_audited_before_and_after_its_execution(cluster, tmp_path, cap
     assert stored.plan.moves
 
     before = audit("--root", root, "--plan", stored.plan_id, "--cluster", where)
-    told_before, rows_before = capsys.readouterr().out, by_aspect(root)
+    text_before, rows_before = capsys.readouterr().out, by_aspect(root)
     carry_out(cluster, stored)
     after = audit("--root", root, "--cluster", where)
-    told_after, rows = capsys.readouterr().out, by_aspect(root)
+    text_after, rows = capsys.readouterr().out, by_aspect(root)
 
-    assert (before, after) == (PROMISE_BROKEN, 0), told_after
-    assert "promises of the plan are broken" in told_before
+    assert (before, after) == (PROMISE_BROKEN, 0), text_after
+    assert "promises of the plan are broken" in text_before
     assert rows_before["owners", ""]["measured"] == len(stored.plan.moves)
     assert [rows_before["load", name]["kept"] for name in ("keys", "memory_bytes")] == [False, False]
-    assert "The plan kept its promises." in told_after
+    assert "The plan kept its promises." in text_after
     assert len(read_rows(root, PLAN_AUDITS)) == len(rows) == len(rows_before)
     assert rows["keys left behind", ""]["measured"] == 0
     for name in ("keys", "memory_bytes"):
@@ -145,8 +145,10 @@ def test_processor_time_is_compared_over_a_window_and_not_made_up_without_one(cl
     """A plan of dump sizes is not compared: live servers do not report them."""
     root = str(tmp_path)
     where = f"127.0.0.1:{cluster.nodes[0].port}"
-    ones = [1] * SLOT_COUNT
-    wide = replace(problem_of(cluster, cpu_usec=ones, serialized_bytes=ones), tolerance=5.0)  # nothing to search for
+    uniform = [1] * SLOT_COUNT
+    wide = replace(
+        problem_of(cluster, cpu_usec=uniform, serialized_bytes=uniform), tolerance=5.0
+    )  # nothing to search for
     stored_for(wide, root, addresses_of(cluster))
 
     audit_plan(Request(root=root, cluster=where))

@@ -34,7 +34,7 @@ BAD_DUMPS: dict[str, tuple[bytes, str]] = {
     "packed-cut.rdb": (gzip.compress(GOOD)[:60_000], ""),
 }
 """File to its bytes and a word that the reason must hold."""
-FOUND_APART = ("text.rdb", "cut.rdb", "packed-cut.rdb")
+QUICK_DUMPS = ("text.rdb", "cut.rdb", "packed-cut.rdb")
 """One at the door, one among the records, one while unpacking; the reasons of all are in the test of permissive mode."""
 
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in FOUND_APART else pytest.param(name, marks=pytest.mark.slow) for name in BAD_DUMPS]
+    "name", [name if name in QUICK_DUMPS else pytest.param(name, marks=pytest.mark.slow) for name in BAD_DUMPS]
 )
 def test_strict_mode_stops_with_one_line_that_names_file_offset_and_reason(spark, folder, tmp_path, capsys, name):
     code = slotscope("key-slots", "--root", tmp_path / "root", "--rdb", folder / name)

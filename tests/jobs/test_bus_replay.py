@@ -356,8 +356,8 @@ def test_a_replay_with_figures_other_than_its_input_is_incomplete(tmp_path, read
             run.append(INCIDENTS, [incident])
             run.append(INCIDENT_STEPS, [{"incident": 1, "step": step} for step in (1, 2)])
             check_figures(run, {"messages": read}, known, steps)
-    except InputError as found:
-        error = str(found)
+    except InputError as raised:
+        error = str(raised)
 
     assert (expected or "") in error
     assert bool(error) is bool(expected)

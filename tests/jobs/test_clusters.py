@@ -27,12 +27,12 @@ def cluster(tmp_path_factory):
 def key_slots(master: str, root: Path, python: Path | str, *more: str) -> tuple[int, str]:
     """Exit code and error stream."""
     recorded = DATA / "valkey-9.1"
-    words = [
+    arguments = [
         *("key-slots", "--root", root, "--snapshot", "before", "--rdb", recorded / "before"),
         *("--topology", recorded / "topology" / "nodes.txt", "--master", master),
         *("--conf", "spark.driver.host=127.0.0.1", *more),
     ]
-    with Program(*words, environment={"PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": str(python)}) as job:
+    with Program(*arguments, environment={"PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": str(python)}) as job:
         errors = job.messages(600)
     return job.returncode, errors
 

@@ -34,8 +34,8 @@ def cluster() -> Iterator[Cluster]:
         yield running_one
 
 
-def run(*words: str) -> int:
-    return slotscope("collect", *words)
+def run(*arguments: str) -> int:
+    return slotscope("collect", *arguments)
 
 
 def polls_in(landing: Path) -> list[Poll]:
@@ -136,13 +136,13 @@ def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
     with running(installed(valkey_binary()), cluster=True) as node:
         node.call("ACL", "SETUSER", "watcher", "on", ">secret", "-@all", "+cluster|nodes", "+cluster|info")
         node.call("ACL", "SETUSER", "default", "-cluster")
-        words = (f"127.0.0.1:{node.port}", "--landing", str(tmp_path), "--duration", "0.3")
+        arguments = (f"127.0.0.1:{node.port}", "--landing", str(tmp_path), "--duration", "0.3")
 
         monkeypatch.setenv("WATCHER", "secret")
-        assert run(*words, "--user", "watcher", "--password-env", "WATCHER") == 0
+        assert run(*arguments, "--user", "watcher", "--password-env", "WATCHER") == 0
         monkeypatch.setenv("WATCHER", "wrong")
-        assert run(*words, "--user", "watcher", "--password-env", "WATCHER") == 2
-        assert run(*words) == 2
+        assert run(*arguments, "--user", "watcher", "--password-env", "WATCHER") == 2
+        assert run(*arguments) == 2
 
     errors = capsys.readouterr().err
     assert "secret" not in errors

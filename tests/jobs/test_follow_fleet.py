@@ -83,9 +83,9 @@ def test_disjoint_followers_share_a_root_and_a_second_follower_of_a_cluster_is_r
     put(files[:6])
 
     first = follow(spark, root, landing, clusters=("e*",))
-    others = follow(spark, root, landing, clusters=("us", "as*"))
+    second = follow(spark, root, landing, clusters=("us", "as*"))
 
-    assert [[batch.cluster for batch in batches] for batches in (first, others)] == [["eu"], ["asia", "us"]]
+    assert [[batch.cluster for batch in batches] for batches in (first, second)] == [["eu"], ["asia", "us"]]
     assert len(set(messages(root).values())) == 1
     for stream in ("0", "~"):
         assert standing(str(root), CLUSTERS, Batch(stream, 0)).done == frozenset()

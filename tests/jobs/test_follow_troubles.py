@@ -45,7 +45,7 @@ def test_a_follower_with_a_full_disk_reports_waits_and_continues(spark, replayed
     root, landing = tmp_path / "root", tmp_path / "landing"
     put(landing_files(landing, packets_max=PACKETS))
     is_full, stop = threading.Event(), threading.Event()
-    real, said, told = delta_files.write_deltalake, list[str](), list[Followed]()
+    real, errors, batches = delta_files.write_deltalake, list[str](), list[Followed]()
 
     def write(*arguments: Any, **more: Any) -> None:
         if is_full.is_set():
@@ -54,29 +54,29 @@ def test_a_follower_with_a_full_disk_reports_waits_and_continues(spark, replayed
         real(*arguments, **more)
 
     def attempts() -> int:
-        said.append(capfd.readouterr().err)
-        return "".join(said).count("trying again")
+        errors.append(capfd.readouterr().err)
+        return "".join(errors).count("trying again")
 
     monkeypatch.setattr(delta_files, "write_deltalake", write)
     monkeypatch.setattr(following, "PATIENCE_S", 0.2)
     request = Request(
         root=str(root), landing=str(landing), lateness=LATENESS, node_timeout_ms=1000, every=timedelta(seconds=1)
     )
-    follower = threading.Thread(target=Follower(spark, request, told.append).run, args=(stop,))
+    follower = threading.Thread(target=Follower(spark, request, batches.append).run, args=(stop,))
     follower.start()
     try:
         wait_for(lambda: attempts() >= 1, "a line about the full disk", WAIT_S)
         threads = threading.active_count()
         wait_for(lambda: attempts() >= 4, "further attempts", WAIT_S)
         assert threading.active_count() <= threads
-        assert not told
+        assert not batches
         monkeypatch.undo()
-        wait_for(lambda: told, "the follower to go on", WAIT_S)
+        wait_for(lambda: batches, "the follower to go on", WAIT_S)
     finally:
         stop.set()
         follower.join()
 
-    (line, *_) = [line for line in "".join(said).splitlines() if "trying again" in line]
+    (line, *_) = [line for line in "".join(errors).splitlines() if "trying again" in line]
     assert "No space left on device" in line
     assert differences(root, landing, replayed) == {}
 
@@ -125,8 +125,8 @@ def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, repl
     pytest.importorskip("moto", reason="moto is not installed")
     landing, files = "s3://lake/landing", landing_files(tmp_path, packets_max=PACKETS)
     put(files)
-    words = ["--root", "s3://lake/root", "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000"]
-    words += ["--master", "local[2]"]
+    arguments = ["--root", "s3://lake/root", "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000"]
+    arguments += ["--master", "local[2]"]
     with object_store("lake") as store:
         for name, value in store.environment().items():
             monkeypatch.setenv(name, value)
@@ -134,7 +134,7 @@ def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, repl
             for half in (files[::2], files[1::2]):
                 for file in half:
                     store.put(f"lake/landing/{file.path.relative_to(tmp_path)}", file.path)
-                with Program("follow", "--once", *words, environment=failing.environment()) as follower:
+                with Program("follow", "--once", *arguments, environment=failing.environment()) as follower:
                     errors = follower.messages(600)
                 assert follower.returncode == 0, errors
 

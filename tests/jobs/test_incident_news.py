@@ -33,7 +33,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.send_response(self.server.status)  # type: ignore[attr-defined]
         self.end_headers()
 
-    def log_message(self, *words: object) -> None:
+    def log_message(self, *arguments: object) -> None:
         """Say nothing."""
 
 

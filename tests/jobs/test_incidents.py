@@ -24,9 +24,9 @@ from tests.builders.history_builder import NODES, A, B, R, broken_tale, ns
 
 
 @pytest.fixture(scope="module")
-def root(told_root: str) -> str:
+def root(history_root: str) -> str:
     """A replayed failover with its gold tables."""
-    return told_root
+    return history_root
 
 
 def rows(root: str, table: Table) -> list[dict[str, Any]]:
@@ -162,13 +162,13 @@ def test_invalid_questions_are_refused(root: str, options: dict[str, str], reaso
 
 
 def test_commands_write_the_announced_files(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from jobs.main import run as run_words
+    from jobs.main import run as run_command
 
     page = tmp_path / "history.html"
 
     codes = [
-        run_words([*words, "--root", root, "--snapshot", "one"])
-        for words in (
+        run_command([*arguments, "--root", root, "--snapshot", "one"])
+        for arguments in (
             ["incidents", "--html", str(page)],
             ["incidents", "1"],
             ["nodes", "--observer", "bbbb"],
@@ -194,9 +194,9 @@ def test_a_list_of_incidents_loads_neither_planner_nor_simulator_nor_machines(ro
         "ours = [name for name in sys.modules if name.split('.')[0] in ('cluster_core', 'schemas', 'slotscope', 'jobs')]\n"
         "sys.stderr.write(json.dumps(sorted(ours)))\n"
     )
-    words = ["incidents", "--root", root, "--snapshot", "one", "--html", str(tmp_path / "history.html")]
+    arguments = ["incidents", "--root", root, "--snapshot", "one", "--html", str(tmp_path / "history.html")]
 
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120)
     loaded = json.loads(done.stderr)
 
     assert "jobs.incidents" in loaded

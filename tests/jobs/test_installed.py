@@ -69,7 +69,9 @@ def test_commands_that_read_data_files_run_from_the_wheel(installed, tmp_path):
 
     done = {" ".join(map(str, line[:4])): run(program(installed), *line, cwd=tmp_path) for line in lines}
 
-    assert {line: (one.returncode, one.stderr[-300:]) for line, one in done.items() if one.returncode} == {}
+    assert {
+        line: (process.returncode, process.stderr[-300:]) for line, process in done.items() if process.returncode
+    } == {}
     assert len(done) == len(lines)
 
 

@@ -269,14 +269,14 @@ def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark):
     """They are slots of the dump from which the lists were made; a scan may name a key twice."""
     paths = [str(path) for path in (DATA / "key-lists").iterdir()]
     units = [unit for path in paths for unit in find_inputs([], [path], None).units(2, split=True)]
-    found: dict[str, Counter[int]] = {}
+    counted: dict[str, Counter[int]] = {}
     for row in tally(spark, TallyOptions(details=False), units).toArrow().to_pylist():
         if row["kind"] == SLOT:
-            found.setdefault(row["source"].rpartition("/")[2], Counter())[row["slot"]] += row["keys"]
+            counted.setdefault(row["source"].rpartition("/")[2], Counter())[row["slot"]] += row["keys"]
 
-    assert sorted(found) == ["keys.csv", "keys.jsonl", "keys.parquet", "scan-quoted.txt", "scan.txt"]
+    assert sorted(counted) == ["keys.csv", "keys.jsonl", "keys.parquet", "scan-quoted.txt", "scan.txt"]
     in_dump = {key["slot"] for key in truth(BEFORE[0])}
-    assert [name for name, slots in found.items() if slots.total() <= 100 or not set(slots) <= in_dump] == []
+    assert [name for name, slots in counted.items() if slots.total() <= 100 or not set(slots) <= in_dump] == []
 
 
 def test_only_the_wrongly_split_dump_is_read_again(spark, tmp_path, monkeypatch):

@@ -68,12 +68,12 @@ def test_commands_are_counted_by_name_and_minute(snapshot):
         counts[command.name.decode()] += 1
         sizes[command.name.decode()] += command.size
 
-    told_counts, told_sizes = Counter(), Counter()
+    actual_counts, actual_sizes = Counter(), Counter()
     for row in rows(COMMAND_LOAD):
-        told_counts[row["command"]] += row["commands"]
-        told_sizes[row["command"]] += row["log_bytes"]
+        actual_counts[row["command"]] += row["commands"]
+        actual_sizes[row["command"]] += row["log_bytes"]
 
-    assert (told_counts, told_sizes) == (counts, sizes)
+    assert (actual_counts, actual_sizes) == (counts, sizes)
     assert {row["known"] for row in rows(COMMAND_LOAD)} == {True}
 
 

@@ -70,10 +70,10 @@ def test_untouched_and_expiring_memory_adds_up_by_prefix_and_in_all(use_root):
 def test_the_terminal_and_the_page_name_cold_keys_and_prefixes_without_expiry(use_root):
     report = load_report(use_root, "idle")
 
-    words, page = shown(report), page_of(report)
+    terminal, page = shown(report), page_of(report)
     assert [prefix.never_expiring for prefix in report.use.prefixes if prefix.name == b"fresh:"] == [10]
-    assert "untouched for 30 d" in words
-    assert "First to expire" in words
+    assert "untouched for 30 d" in terminal
+    assert "First to expire" in terminal
     assert "Access and expiry" in page
 
 

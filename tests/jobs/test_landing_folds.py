@@ -74,14 +74,14 @@ def test_logs_of_a_shipper_give_the_events_of_the_logs_themselves(tmp_path, ship
     itself.mkdir(parents=True)
     texts = {log: gzip.decompress(log.read_bytes()).decode() for log in logs}
     lines = [json.dumps(shipped(log, line)) for log, text in texts.items() for line in text.splitlines()]
-    one = folder / "1795874460-0c5b1c7e.log.gz"
-    one.write_bytes(gzip.compress("\n".join(lines).encode()))
+    first_file = folder / "1795874460-0c5b1c7e.log.gz"
+    first_file.write_bytes(gzip.compress("\n".join(lines).encode()))
     for log, text in texts.items():
         recorded = itself / f"{log.name[:5]}-20261128T140000.000000Z_20261128T140100.000000Z.log.gz"
         recorded.write_bytes(gzip.compress(text.encode()))
 
     whole = fold_recorded(sorted(itself.iterdir()))
-    folded = fold_recorded([one])
+    folded = fold_recorded([first_file])
 
     assert folded.facts["log_events"] == whole.facts["log_events"] > 90
     assert folded.facts["processes"] == whole.facts["processes"]
@@ -214,10 +214,10 @@ def test_a_file_of_the_future_is_left_out_and_makes_no_file_late(tmp_path, alone
 def test_a_file_later_than_the_watermark_is_left_out_and_reported(tmp_path) -> None:
     files = landing_files(tmp_path, seconds=2)
     late = files[3]
-    others = [file for file in files if file is not late]
-    without = in_runs(others, [len(others)])
+    on_time = [file for file in files if file is not late]
+    without = in_runs(on_time, [len(on_time)])
 
-    folded = in_runs([*others, late], [len(others), 1])
+    folded = in_runs([*on_time, late], [len(on_time), 1])
 
     assert folded.facts["left_out"] == [
         [str(late.path), LATE, folded.facts["left_out"][0][2], 0, without.facts["watermark_ns"]]
@@ -276,10 +276,10 @@ def test_a_gap_of_a_recorder_is_a_row_and_a_warning_also_if_old(tmp_path) -> Non
         for row in folded.unrecorded
     }
     assert gaps == {(point.name, "bus", "capture-failed", begun_ns, begun_ns + 2 * SECOND)}
-    words = [note[2] for note in folded.facts["notes"] if note[1] == "gaps"]
-    assert f"shop/{point.name} could not record bus once, 2.0 s in all" in words[-1]
-    assert "may be partial" in words[-1]
-    assert "1 lines of gaps.jsonl" in words[0]
+    texts = [note[2] for note in folded.facts["notes"] if note[1] == "gaps"]
+    assert f"shop/{point.name} could not record bus once, 2.0 s in all" in texts[-1]
+    assert "may be partial" in texts[-1]
+    assert "1 lines of gaps.jsonl" in texts[0]
 
 
 def test_gaps_of_two_nodes_at_the_same_time_are_counted_once():

@@ -64,12 +64,12 @@ def slot_of(key: str) -> int:
     return key_slot(key.encode())
 
 
-def run(*words: str) -> int:
-    return slotscope("look", *words)
+def run(*arguments: str) -> int:
+    return slotscope("look", *arguments)
 
 
-def answer_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert run(*words, "--json") == 0
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(*arguments, "--json") == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
 
@@ -88,14 +88,16 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     sent = commands_of(*cluster.nodes)
     asked = (
         *visits.ASKED,
-        *(words.split() for words in (*measuring.SENT, *measuring.ELEMENTS.values(), *survey.SENT)),
+        *(command.split() for command in (*measuring.SENT, *measuring.ELEMENTS.values(), *survey.SENT)),
     )
     masters = {row["address"]: row for row in actual["masters"]}
     truth = sum(map(memory_of, cluster.masters))
     users = next(row for row in actual["prefixes"] if row["name"] == "user:")
     tag = next(row for row in actual["hash_tags"] if row["name"] == "t7")
 
-    assert sent - OWN <= {"|".join(words[:2]).lower() for words in asked} | {words[0].lower() for words in asked}
+    assert sent - OWN <= {"|".join(command[:2]).lower() for command in asked} | {
+        command[0].lower() for command in asked
+    }
     assert actual["keys"] == KEYS
     assert masters[address(cluster.masters[0])]["drawn_from"] == [address(cluster.replicas[0])]
     assert masters[address(cluster.masters[1])]["drawn_from"] == [address(cluster.masters[1])]
@@ -224,7 +226,7 @@ def test_commands_on_a_folder_quarantine_bad_records_unless_strict(tmp_path, cap
     """One foreign line or file does not cost the rest."""
     (tmp_path / "some.jsonl").write_text(polls("nodes", "start"))
 
-    assert [run(str(tmp_path), "--dry-run", *words) for words in ([], ["--mode", "strict"])] == [0, 0]
+    assert [run(str(tmp_path), "--dry-run", *options) for options in ([], ["--mode", "strict"])] == [0, 0]
 
     commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("$ slotscope history")]
     assert [line.rpartition("--mode ")[2] for line in commands] == ["permissive", "strict"]

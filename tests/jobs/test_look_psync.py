@@ -57,8 +57,8 @@ def test_the_figures_are_those_of_the_dumps_on_disk(spark, cluster, tmp_path, ca
         wait_for(lambda n=node: b"rdb_bgsave_in_progress:0" in n.call("INFO", "persistence"), "its child to end")
         node.call("SAVE")
     dumps = [str(node.directory / "dump.rdb") for node in cluster.replicas]
-    words = ("--topology", f"{root}/topology/live.txt", "--root", root, "--snapshot", "files")
-    assert slotscope("key-slots", "--rdb", *dumps, *words) == 0
+    options = ("--topology", f"{root}/topology/live.txt", "--root", root, "--snapshot", "files")
+    assert slotscope("key-slots", "--rdb", *dumps, *options) == 0
     actual, expected = rows(root, "live"), rows(root, "files")
     sources = {row["source"]: row["file_bytes"] for row in read_rows(root, SOURCES, snapshot_id="live")}
 

@@ -171,11 +171,11 @@ def test_writers_of_one_table_at_a_time_lose_nothing(store):
 
 @pytest.mark.slow
 def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: ObjectStore):
-    for words in (
+    for arguments in (
         ["key-slots", "--rdb", "s3://dumps/nightly/c1", "--keep-keys", "--snapshot", "keys"],
         ["history", "--pcap", "s3://dumps/bus", "--polls", "s3://dumps/bus/polls*", "--snapshot", "bus"],
     ):
-        with Program(*words, environment={"SLOTSCOPE_ROOT": "s3://lake/large"}) as job:
+        with Program(*arguments, environment={"SLOTSCOPE_ROOT": "s3://lake/large"}) as job:
             errors = job.messages(600)
         assert job.returncode == 0, errors
 

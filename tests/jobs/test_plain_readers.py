@@ -48,8 +48,8 @@ while True:
 
 def start(root: Path, keys: int, last_commit: int) -> subprocess.Popen[bytes]:
     """A process that rewrites two snapshots; it kills itself after so many commits, or never."""
-    words = [sys.executable, "-c", WRITER, str(root), str(keys), str(last_commit)]
-    return subprocess.Popen(words, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)})
+    command = [sys.executable, "-c", WRITER, str(root), str(keys), str(last_commit)]
+    return subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)})
 
 
 QUERY = "SELECT snapshot_id, count(*), count(DISTINCT run_id), count(DISTINCT keys) FROM stored GROUP BY 1"

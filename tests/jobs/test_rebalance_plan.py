@@ -151,9 +151,9 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
         "over its limit": changed(slots=[{**s, "loads": {**s["loads"], "keys": 9e6}} if s["planned_owner"] == node_id(2) and s["slot"] > 16000 else s for s in slots]),
         "not the digest": changed(plans=document("ranges_after", lambda value: value + 1)),
     }  # fmt: skip
-    for words, (code, out) in cases.items():
-        assert code == UNEXPECTED, words
-        assert words in out
+    for arguments, (code, out) in cases.items():
+        assert code == UNEXPECTED, arguments
+        assert arguments in out
 
 
 @pytest.fixture(scope="module")
@@ -258,5 +258,5 @@ def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
 def poll(owners, seconds):
     """A line as collect writes it; the first slots have most of the keys."""
     stats = [[slot, {"key-count": 900 if slot < 60 else int(slot % LOADED == 0)}] for slot in range(16384)]
-    told = {"time": seconds * 10**18, "node": "10.0.0.1:7000", "text": topology(owners, 3), "slot_stats": stats}
-    return json.dumps(told)
+    line = {"time": seconds * 10**18, "node": "10.0.0.1:7000", "text": topology(owners, 3), "slot_stats": stats}
+    return json.dumps(line)

@@ -40,15 +40,15 @@ def cluster() -> Iterator[Cluster]:
 class Recording:
     """A recorder in a process of its own."""
 
-    def __init__(self, landing: Path, *words: str) -> None:
+    def __init__(self, landing: Path, *arguments: str) -> None:
         self.folder = landing / "cache" / "one"
-        self.words = [
-            "record", landing, "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s", "--interval", "0.2", *words
+        self.arguments = [
+            "record", landing, "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s", "--interval", "0.2", *arguments
         ]  # fmt: skip
         self.start()
 
     def start(self) -> None:
-        self.process = Program(*self.words)
+        self.process = Program(*self.arguments)
 
     def files(self, kind: Kind) -> list[Path]:
         return sorted(path for path in (self.folder / kind).glob("*") if not path.name.startswith("."))
@@ -69,10 +69,10 @@ def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def unmatched(those: list[tuple[int, ...]], others: list[tuple[int, ...]]) -> list[int]:
+def unmatched(those: list[tuple[int, ...]], candidates: list[tuple[int, ...]]) -> list[int]:
     """Times of messages that are not among the *others*, each of which is one of them; a capture has its own time of a packet."""
     times: dict[tuple[int, ...], list[int]] = {}
-    for at_ns, *what in sorted(others):
+    for at_ns, *what in sorted(candidates):
         times.setdefault(tuple(what), []).append(at_ns)
     result = []
     for at_ns, *what in sorted(those):
@@ -132,9 +132,9 @@ def _is_replayed(recording: Recording, cluster: Cluster) -> None:
     assert {process.port for process in captures.events} == {node.port + 10_000 for node in cluster.nodes}
 
 
-def record(landing: Path, *words: str) -> int:
+def record(landing: Path, *arguments: str) -> int:
     """In this process; its exit code."""
-    return run_command(["record", str(landing), "--cluster", "cache", "--point", "one", *words])
+    return run_command(["record", str(landing), "--cluster", "cache", "--point", "one", *arguments])
 
 
 def gaps_of(landing: Path) -> list[Gap]:

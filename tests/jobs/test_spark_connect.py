@@ -40,9 +40,9 @@ def run(server, tmp_path_factory):
     root = str(tmp_path_factory.mktemp("root"))
 
     def run(job: str, *options: object, reads: tuple[str, ...]) -> list[list[dict[str, object]]]:
-        words = [SLOTSCOPE, job, "--root", root, "--master", server, *map(str, options)]
+        command = [SLOTSCOPE, job, "--root", root, "--master", server, *map(str, options)]
         plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
-        done = subprocess.run(words, env=plain, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=plain, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return [read_rows(root, table) for table in TABLES if table.name in reads]
 

@@ -18,9 +18,9 @@ from tests.benches.program import without_progress
 from tests.builders.stored_rows import store_rows
 
 
-def ask(capsys, *words: str) -> tuple[int, str, str]:
+def ask(capsys, *arguments: str) -> tuple[int, str, str]:
     """The exit code, what was printed and what was said beside it."""
-    code = cli.run(program(), ["sql", *words])
+    code = cli.run(program(), ["sql", *arguments])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 
@@ -97,6 +97,6 @@ def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:
 
 def test_values_are_shown_as_text() -> None:
     moment = datetime(2026, 11, 21, 16, 6, 29, tzinfo=UTC)
-    words = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
+    texts = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
 
-    assert words == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]
+    assert texts == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]

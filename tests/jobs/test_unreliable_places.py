@@ -32,20 +32,20 @@ def loads(root: Path | str, snapshot: str) -> list[tuple[Any, ...]]:
 @pytest.mark.spark
 def test_a_full_disk_keeps_the_old_snapshot_until_there_is_room(spark, recorded_root, tmp_path, capfd):
     """Whether it is full at the door, or only when some tables are written."""
-    words = ["key-slots", "--snapshot", "night", "--topology", NODES]
+    arguments = ["key-slots", "--snapshot", "night", "--topology", NODES]
     before, after = loads(recorded_root, "before"), loads(recorded_root, "after")
     with mounted(tmp_path / "disk", 8 << 10) as disk:
         root = disk / "root"
-        assert slotscope(*words, "--root", root, "--rdb", RECORDED / "before" / "*.rdb") == 0
+        assert slotscope(*arguments, "--root", root, "--rdb", RECORDED / "before" / "*.rdb") == 0
         capfd.readouterr()
         codes = []
         for free_bytes in (0, 80 << 10, 160 << 10, 240 << 10):
             with filled(disk / "ballast", free_bytes):
-                codes.append(slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb"))
+                codes.append(slotscope(*arguments, "--root", root, "--rdb", RECORDED / "after" / "*.rdb"))
             (line,) = without_progress(capfd.readouterr().err)
             assert "No space left on device" in line
             assert loads(root, "night") == before
-        assert slotscope(*words, "--root", root, "--rdb", RECORDED / "after" / "*.rdb") == 0
+        assert slotscope(*arguments, "--root", root, "--rdb", RECORDED / "after" / "*.rdb") == 0
         assert loads(root, "night") == after
         assert [run["state"] for run in read_rows(str(root), RUNS, state="complete")] == ["complete"]
     assert set(codes) <= {1, 2, 75}
@@ -65,8 +65,8 @@ def test_a_store_that_fails_one_request_in_ten_gives_a_job_the_same_rows_once(
             for dump in sorted((RECORDED / name).glob("*.rdb")):
                 store.put(f"lake/dumps/{name}/{dump.name}", dump)
         for name in ("before", "after"):
-            words = ["--root", "s3://lake/root", "--rdb", f"s3://lake/dumps/{name}/*.rdb", "--topology", NODES]
-            assert slotscope("key-slots", "--snapshot", "night", *words) == 0, capsys.readouterr().err
+            arguments = ["--root", "s3://lake/root", "--rdb", f"s3://lake/dumps/{name}/*.rdb", "--topology", NODES]
+            assert slotscope("key-slots", "--snapshot", "night", *arguments) == 0, capsys.readouterr().err
             assert loads("s3://lake/root", "night") == loads(recorded_root, name)
         assert failing.troubles() > 20
         assert [run["state"] for run in read_rows("s3://lake/root", RUNS)] == ["complete"]

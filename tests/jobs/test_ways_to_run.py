@@ -78,7 +78,7 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     done = run(*command, *options, cwd=elsewhere)
 
     assert done.returncode == 3, done.stderr  # partial: a dump was bad
-    if way != "spark-submit":  # which has words of its own
+    if way != "spark-submit":  # which has its own options
         assert lines(done) == []
     rows = {table.name: read_rows(str(root), table) for table in (SLOT_LOAD, SNAPSHOTS, SOURCES, BAD_RECORDS)}
     keys = {Path(row["source"]).name: row["keys"] for row in rows[SOURCES.name]}

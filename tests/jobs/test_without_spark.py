@@ -29,8 +29,8 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 from jobs.main import program
 from slotscope.runtime import cli
-for words in json.loads(sys.argv[1]):
-    print(json.dumps([shlex.join(words), cli.run(program(), words)]), file=sys.stderr)
+for arguments in json.loads(sys.argv[1]):
+    print(json.dumps([shlex.join(arguments), cli.run(program(), arguments)]), file=sys.stderr)
 """
 
 
@@ -40,7 +40,8 @@ def ended(tmp_path_factory) -> tuple[list[int], list[str]]:
     root = tmp_path_factory.mktemp("root")
     write_snapshot(root, [min(slot // 4000, 2) for slot in range(SLOT_COUNT)], {})
     lines = [
-        [*words, "--root", str(root)] if words[-1] != "--help" and words != ["setup"] else words for words in LINES
+        [*arguments, "--root", str(root)] if arguments[-1] != "--help" and arguments != ["setup"] else arguments
+        for arguments in LINES
     ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(lines)],

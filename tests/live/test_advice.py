@@ -109,7 +109,7 @@ def skimmed(dump: bytes) -> tuple[RdbHead, list[KeyBatch]]:
     return skimmer.head, batches
 
 
-def said(dump: bytes, conditions: list[Condition]) -> tuple[list[int], int]:
+def predicted(dump: bytes, conditions: list[Condition]) -> tuple[list[int], int]:
     """What the keys would take under each condition, and how many of them are in none of these figures."""
     head, batches = skimmed(dump)
     measure, sums, unknown = ValueMeasure(head, conditions), np.zeros(len(conditions), np.int64), 0
@@ -133,11 +133,11 @@ def prove(source: str, target: str, layout: str, data: str, keys: int) -> None:
         true, allocator = usage(server), allocator_of(server)
     there = Condition(MemoryModel(layout_named(layout), allocator, loaded=True))
 
-    (_, found), unknown = said(dump, [Condition(own(dump)), there])
+    (_, predicted_bytes), unknown = predicted(dump, [Condition(own(dump)), there])
 
     assert unknown == 0
     assert true > 100_000
-    assert found == pytest.approx(true, rel=ERROR_MAX)
+    assert predicted_bytes == pytest.approx(true, rel=ERROR_MAX)
 
 
 @pytest.mark.parametrize(("data", "keys"), [
@@ -172,11 +172,11 @@ def test_keys_of_redis_70_take_the_advised_memory_on_redis_62(data: str):
     with running(target, files={"dump.rdb": older}) as server:
         true, allocator = usage(server), allocator_of(server)
 
-    (_, found), _ = said(
+    (_, predicted_bytes), _ = predicted(
         dump, [Condition(own(dump)), Condition(MemoryModel(layout_named("redis-6.2"), allocator, loaded=True))]
     )
 
-    assert found == pytest.approx(true, rel=ERROR_MAX)
+    assert predicted_bytes == pytest.approx(true, rel=ERROR_MAX)
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_larger_limits_save_the_advised_memory(server: str):
     model = own(dump)._replace(allocator=allocator)
     wider = PackedLimits(hash_entries=1024, zset_entries=1024, set_integers=1024, set_entries=1024)
 
-    (now, then), unknown = said(dump, [Condition(model), Condition(model, wider)])
+    (now, then), unknown = predicted(dump, [Condition(model), Condition(model, wider)])
 
     assert unknown == 0
     assert now == pytest.approx(before, rel=ERROR_MAX)

@@ -129,13 +129,13 @@ def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypa
     for node in valkey.nodes:
         allowed = ("cluster", "info", "migrate", "restore", "restore-asking", "asking", "select", "auth")
         node.call("ACL", "SETUSER", "mover", "on", f">{secret}", *(f"+{name}" for name in allowed), "~*")
-    words = ("--user", "mover", "--path", "setslot", "--apply")
+    options = ("--user", "mover", "--path", "setslot", "--apply")
 
     monkeypatch.setenv("MOVER", secret)
-    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == OK
-    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER", "--rollback") == OK
+    assert slotscope(tmp_path, valkey, *options, "--password-env", "MOVER") == OK
+    assert slotscope(tmp_path, valkey, *options, "--password-env", "MOVER", "--rollback") == OK
     monkeypatch.setenv("MOVER", secret + "x")
-    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == BAD_INPUT
+    assert slotscope(tmp_path, valkey, *options, "--password-env", "MOVER") == BAD_INPUT
 
     printed = capsys.readouterr()
     assert "invalid username-password pair" in printed.err
@@ -155,8 +155,8 @@ def test_a_cluster_of_another_plan_is_not_touched(redis7, valkey, tmp_path, caps
 
 def test_invalid_options_are_one_line(tmp_path, capsys):
     """Exit code 2, before anything is connected to."""
-    for words in (["--pause-after", "-1"], ["--patience", "nan"], ["--plan", "0000"]):
-        command = ["execute-plan", "--root", str(tmp_path), "--cluster", "127.0.0.1:1", *words]
+    for options in (["--pause-after", "-1"], ["--patience", "nan"], ["--plan", "0000"]):
+        command = ["execute-plan", "--root", str(tmp_path), "--cluster", "127.0.0.1:1", *options]
         assert cli.run(program.program(), command) == BAD_INPUT
         assert len(without_progress(capsys.readouterr().err)) == 1
     assert os.listdir(tmp_path) == []

@@ -200,9 +200,9 @@ def test_a_killed_source_that_comes_back_as_a_replica_does_not_shut_the_commands
             assert_sound(there, moved="--rollback" not in then)
 
 
-def rebalance(there: Bench, words: Sequence[str]) -> int:
+def rebalance(there: Bench, arguments: Sequence[str]) -> int:
     """The command that measures, plans, and resumes."""
-    return program.run(["rebalance", there.asked[1], "--root", str(there.root), "--path", there.path, *words])
+    return program.run(["rebalance", there.asked[1], "--root", str(there.root), "--path", there.path, *arguments])
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def failovers(root: Path) -> list[dict[str, Any]]:
     return [row | {"page": states[row["incident_id"]]["page"]} for row in rows if row["incident_id"] in states]
 
 
-def told_until_ns(root: Path) -> int:
+def followed_until_ns(root: Path) -> int:
     """The last moment of which the tables tell."""
     if not exists(str(root), REPLAYS):
         return 0
@@ -69,13 +69,13 @@ def test_a_masters_death_is_reported_within_a_minute_despite_a_killed_recorder(t
             "--node", f"127.0.0.1:{cluster.masters[0].port}",
         ]  # fmt: skip
         with Program(*record) as recorder, Program(*follow) as follower:
-            wait_for(lambda: told_until_ns(root), "the first batch", START_S)
+            wait_for(lambda: followed_until_ns(root), "the first batch", START_S)
             recorder.crash()
             if with_follower:
                 follower.crash()
             with Program(*record), Program(*follow) if with_follower else nullcontext():
                 again_ns = time.time_ns()
-                wait_for(lambda: told_until_ns(root) > again_ns, "the follower to catch up", START_S)
+                wait_for(lambda: followed_until_ns(root) > again_ns, "the follower to catch up", START_S)
                 cluster.masters[2].kill()
                 killed = time.monotonic()
                 wait_for(lambda: failovers(root), "the story of the failover", STORY_S)

@@ -89,7 +89,7 @@ def test_its_vote_is_enough(profile):
         wait_for(lambda: is_well(line_of(witness, winner)), "the others to see it")
 
         assert "Failover election won" in log_of(replica)
-        assert member.said(f"Failover auth granted to {winner}")
+        assert member.logged(f"Failover auth granted to {winner}")
         mine = next(line for line in member.order("CLUSTER", "NODES").splitlines() if line.startswith(winner))
         assert is_well(mine.split())
 
@@ -141,9 +141,9 @@ def test_without_its_vote_the_election_stalls(profile, changed, reason):
         time.sleep(2 * T_MS / 1000)
 
         assert not topology_of(replica).by_id[topology_of(replica).my_id].is_master
-        assert member.said("Failover auth denied")
-        assert member.said(reason)
-        assert not member.said("Failover auth granted")
+        assert member.logged("Failover auth denied")
+        assert member.logged(reason)
+        assert not member.logged("Failover auth granted")
 
 
 def test_real_nodes_learn_of_a_death_from_it():
@@ -158,10 +158,10 @@ def test_real_nodes_learn_of_a_death_from_it():
             "a FAIL of ours in a real node's log",
         )
 
-        told = [
+        lines = [
             line
             for node in cluster.masters[:2]
             for line in log_of(node).splitlines()
             if f"received from {member.id}" in line
         ]
-        assert all(dead_id in line for line in told)
+        assert all(dead_id in line for line in lines)

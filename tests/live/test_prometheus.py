@@ -26,9 +26,9 @@ S = 1_000_000_000
 
 
 @contextmanager
-def program(*words: object) -> Iterator[None]:
+def program(*arguments: object) -> Iterator[None]:
     """A program that runs inside the ``with`` block."""
-    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([str(word) for word in arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:

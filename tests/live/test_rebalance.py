@@ -89,16 +89,16 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
 
 @pytest.mark.slow
 def test_servers_that_are_all_full_are_refused_and_a_plan_made_twice_has_its_first_date(redis7, tmp_path, capsys):
-    words = ("--tolerance", "0.05")
-    assert rebalance(tmp_path, redis7, *words) == OK
+    options = ("--tolerance", "0.05")
+    assert rebalance(tmp_path, redis7, *options) == OK
     assert "the same plan as of" not in capsys.readouterr().err
-    assert rebalance(tmp_path, redis7, *words) == OK
+    assert rebalance(tmp_path, redis7, *options) == OK
     assert "the same plan as of 20" in capsys.readouterr().err
     try:
         for node in redis7.masters:
             info = node.call("INFO", "memory").decode()
             node.call("CONFIG", "SET", "maxmemory", int(re.search(r"used_memory:(\d+)", info)[1]) + 1000)
-        assert rebalance(tmp_path, redis7, *words) == BAD_INPUT
+        assert rebalance(tmp_path, redis7, *options) == BAD_INPUT
     finally:
         for node in redis7.masters:
             node.call("CONFIG", "SET", "maxmemory", 0)
@@ -193,8 +193,8 @@ def test_forbidden_commands_are_avoided_or_named(valkey, tmp_path, capsys, monke
     assert len(without_progress(errors)) == 1
     assert rebalance(tmp_path, valkey, "--user", "few", "--resources", "keys") == OK
     assert "keys" in capsys.readouterr().out
-    words = ("--user", "few", "--plan", stored.plan_id, "--apply", "--patience", "0.1")
-    assert rebalance(tmp_path / "stored", valkey, *words) == PAUSED
+    options = ("--user", "few", "--plan", stored.plan_id, "--apply", "--patience", "0.1")
+    assert rebalance(tmp_path / "stored", valkey, *options) == PAUSED
 
     last = capsys.readouterr().err.splitlines()[-1]
     assert "NOPERM" in last

@@ -29,7 +29,7 @@ RUNS_MAX = 3
 """Clients write: the command says when to run it again."""
 
 
-def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
+def arguments_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
     address = f"127.0.0.1:{cluster.masters[-1].port}"
     return ["rebalance", address, "--root", str(root), "--rate", "20000", *map(str, more)]
 
@@ -39,7 +39,7 @@ def settle(root: Path, cluster: Cluster, *more: object) -> int:
     code = PROMISE_BROKEN
     for _ in range(RUNS_MAX):
         if code == PROMISE_BROKEN:
-            code = program.run(words_of(root, cluster, "--apply", *more))
+            code = program.run(arguments_of(root, cluster, "--apply", *more))
     assert code == OK
     return count_ranges(owners_of(cluster.masters[0]))
 
@@ -66,8 +66,8 @@ def assert_sound(cluster: Cluster) -> None:
 def stop_in_the_middle(root: Path, cluster: Cluster, how: signal.Signals) -> int:
     """Begin the plan of the dry run or resume it, slowly, send a signal after some rows of the journal, and return the exit code."""
     stored, written = read_unchanged_plan(str(root), "latest"), commits(root)
-    words = words_of(root, cluster, "--apply", "--plan", stored.plan_id, *slowly(stored, 20))
-    process = Program(*words)
+    arguments = arguments_of(root, cluster, "--apply", "--plan", stored.plan_id, *slowly(stored, 20))
+    process = Program(*arguments)
     wait_for_commits(root, process, written + 4)
     assert process.poll() is None
     process.end(how)
@@ -97,7 +97,7 @@ def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(binary, tmp_path)
         assert skew(cluster)["bytes"] > 1.2
         writers = stack.enter_context(Writers(cluster.masters[0]))
 
-        assert program.run(words_of(root, cluster)) == OK
+        assert program.run(arguments_of(root, cluster)) == OK
         stop_in_the_middle(root, cluster, signal.SIGKILL)
         assert stop_in_the_middle(root, cluster, signal.SIGINT) == PAUSED
         assert_sound(cluster)

@@ -35,7 +35,7 @@ def server(request):
         yield started, request.param == "valkey"
 
 
-def told(server: Server) -> dict[tuple[int, bytes], tuple[str, int, int]]:
+def servers_state(server: Server) -> dict[tuple[int, bytes], tuple[str, int, int]]:
     """What the server answers for every key."""
     values = {}
     for db in (0, 1):
@@ -79,7 +79,7 @@ def test_the_state_of_random_commands_is_the_servers(server, seed):
     for path in log_files(started):
         replay(keyspace, {path.name: path.read_bytes()})
 
-    assert certain(keyspace, told(started)), f"seed {seed}"
+    assert certain(keyspace, servers_state(started)), f"seed {seed}"
     assert keyspace.refused == 0
 
 
@@ -100,7 +100,7 @@ def test_the_state_after_a_rewrite_is_the_servers(server):
     for part in read_manifest(manifest).parts():
         replay(keyspace, {part.name: (home / part.name).read_bytes()})
 
-    assert certain(keyspace, told(started))
+    assert certain(keyspace, servers_state(started))
 
 
 CUT_LOG = log_of(
@@ -143,7 +143,7 @@ def test_a_server_cuts_a_truncated_log_where_we_end_it(server, cut):
     with loading(binary, CUT_LOG[:cut], aof_load_truncated="yes") as (started, left):
         leaves_multi = not is_valkey and tail.valid_end != tail.end
         assert left.stat().st_size == (tail.valid_end if leaves_multi else tail.loaded_end)
-        assert told(started) == state(keyspace)
+        assert servers_state(started) == state(keyspace)
 
 
 @pytest.mark.parametrize(

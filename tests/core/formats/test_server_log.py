@@ -28,7 +28,7 @@ A, B, S = "a" * 40, "b" * 40, "c" * 40
 MOMENT_NS = 1_795_255_872_345_000_000  # 2026-11-21T10:11:12.345Z
 
 
-def one(line: str | bytes, **options) -> LogRow | BadLine:
+def single_row(line: str | bytes, **options) -> LogRow | BadLine:
     raw = line.encode() if isinstance(line, str) else line
     (row,) = read_log([raw], **options)
     return row
@@ -50,7 +50,7 @@ def one(line: str | bytes, **options) -> LogRow | BadLine:
 )
 def test_a_line_has_the_same_event_in_every_form(line):
     """R160: plain and logfmt, local time, ISO 8601 and milliseconds, and what forwarders write before the pid."""
-    row = one(line)
+    row = single_row(line)
 
     assert isinstance(row, LogRow)
     assert (row.ts_ns, row.pid, row.role, row.level) == (MOMENT_NS, 7, "M", "warning")
@@ -60,7 +60,7 @@ def test_a_line_has_the_same_event_in_every_form(line):
 @pytest.mark.parametrize(("mark", "level"), [(".", "debug"), ("-", "verbose"), ("*", "notice"), ("#", "warning")])
 def test_every_level_has_its_name(mark, level):
     """R160: the level is one character behind the time."""
-    assert one(f"1:S 21 Nov 2026 10:11:12.345 {mark} x").level == level
+    assert single_row(f"1:S 21 Nov 2026 10:11:12.345 {mark} x").level == level
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_an_endless_line_is_bad_and_takes_no_memory():
 
 
 def test_non_text_bytes_are_escaped():
-    row = one(b"7:M 21 Nov 2026 10:11:12.345 * \xff\xfe\x00 name")
+    row = single_row(b"7:M 21 Nov 2026 10:11:12.345 * \xff\xfe\x00 name")
 
     assert row.text == "\\xff\\xfe\x00 name"
 
@@ -285,8 +285,8 @@ def test_local_times_are_those_of_the_given_zone():
     """A server writes local time and does not say which."""
     line = "7:M 21 Nov 2026 10:11:12.345 * x"
 
-    assert one(line, zone=timezone(timedelta(hours=-5))).ts_ns == MOMENT_NS + 5 * 3_600_000_000_000
-    assert one(line, zone=ZoneInfo("Asia/Kolkata")).ts_ns == MOMENT_NS - 19_800_000_000_000
+    assert single_row(line, zone=timezone(timedelta(hours=-5))).ts_ns == MOMENT_NS + 5 * 3_600_000_000_000
+    assert single_row(line, zone=ZoneInfo("Asia/Kolkata")).ts_ns == MOMENT_NS - 19_800_000_000_000
 
 
 def test_the_repeated_hour_stays_in_order():

@@ -22,16 +22,18 @@ NAME = text_extension(HOSTNAME, "a.example")
 EXT_DATA = b"\4\0\0"
 
 
-def said(kind: MessageType, flags: int, *extensions: Extension, says: bool | None = None) -> Message:
+def with_gossip(kind: MessageType, flags: int, *extensions: Extension, has_extensions: bool | None = None) -> Message:
     """A message with gossip whose header has EXT_DATA if it has extensions, or as told."""
-    mflags = EXT_DATA if (bool(extensions) if says is None else says) else bytes(3)
+    mflags = EXT_DATA if (bool(extensions) if has_extensions is None else has_extensions) else bytes(3)
     plain = ping(A, kind=kind, flags=flags, mflags=mflags, extensions=len(extensions))
     return Message(plain.header, Gossip((), extensions))
 
 
-def bare(flags: int, *, says: bool = False) -> Message:
+def bare(flags: int, *, has_extensions: bool = False) -> Message:
     """A vote request."""
-    return Message(header(A, MessageType.AUTH_REQUEST, flags=flags, mflags=EXT_DATA if says else bytes(3)), Empty())
+    return Message(
+        header(A, MessageType.AUTH_REQUEST, flags=flags, mflags=EXT_DATA if has_extensions else bytes(3)), Empty()
+    )
 
 
 PING, PONG, MEET = MessageType.PING, MessageType.PONG, MessageType.MEET
@@ -40,17 +42,17 @@ PING, PONG, MEET = MessageType.PING, MessageType.PONG, MessageType.MEET
 @pytest.mark.parametrize(
     ("messages", "fitting", "taken"),
     [
-        ([said(PING, 0x111)], "redis-6.2 redis-7.0", "redis-7.0"),
-        ([said(PING, 0x111, NAME)], "redis-7.0", "redis-7.0"),
-        ([said(PING, 0x111, SHARD)], "redis-7.2 redis-7.4 redis-8 valkey-7.2", "redis-8"),
-        ([said(PING, 0x111, SHARD), bare(0x12)], "redis-7.2 redis-7.4 valkey-7.2", "redis-7.4"),
-        ([said(PING, 0x111, SHARD), bare(0x12, says=True)], "redis-8", "redis-8"),
-        ([said(MEET, 0x111, says=True)], "redis-8 valkey-7.2", "redis-8"),
-        ([said(MEET, 0x111, says=True), bare(0x12)], "valkey-7.2", "valkey-7.2"),
-        ([said(PING, 0x911, SHARD)], "valkey-8.0", "valkey-8.0"),
-        ([said(PING, 0x1D11, SHARD)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
-        ([said(PONG, 0x1D11, says=True)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
-        ([said(PING, 0x3C12, SHARD)], "valkey-9.1", "valkey-9.1"),
+        ([with_gossip(PING, 0x111)], "redis-6.2 redis-7.0", "redis-7.0"),
+        ([with_gossip(PING, 0x111, NAME)], "redis-7.0", "redis-7.0"),
+        ([with_gossip(PING, 0x111, SHARD)], "redis-7.2 redis-7.4 redis-8 valkey-7.2", "redis-8"),
+        ([with_gossip(PING, 0x111, SHARD), bare(0x12)], "redis-7.2 redis-7.4 valkey-7.2", "redis-7.4"),
+        ([with_gossip(PING, 0x111, SHARD), bare(0x12, has_extensions=True)], "redis-8", "redis-8"),
+        ([with_gossip(MEET, 0x111, has_extensions=True)], "redis-8 valkey-7.2", "redis-8"),
+        ([with_gossip(MEET, 0x111, has_extensions=True), bare(0x12)], "valkey-7.2", "valkey-7.2"),
+        ([with_gossip(PING, 0x911, SHARD)], "valkey-8.0", "valkey-8.0"),
+        ([with_gossip(PING, 0x1D11, SHARD)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
+        ([with_gossip(PONG, 0x1D11, has_extensions=True)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
+        ([with_gossip(PING, 0x3C12, SHARD)], "valkey-9.1", "valkey-9.1"),
     ],
 )
 def test_messages_leave_the_versions_that_could_have_sent_them(
@@ -87,7 +89,7 @@ def test_a_log_decides_where_the_wire_does_not(version: str, name: str) -> None:
     """A version of development tells nothing."""
     signs = ProfileSigns()
     signs.note_version(version)
-    signs.note(said(PING, 0x111))
+    signs.note(with_gossip(PING, 0x111))
 
     assert signs.profile.name == name
 
@@ -111,8 +113,8 @@ def test_a_named_server_follows_the_rules_of_its_own_family(version: str, names:
 def test_an_upgraded_node_has_its_new_version() -> None:
     """Signs that contradict all that was seen before are of another process."""
     signs = ProfileSigns()
-    signs.note(said(PING, 0x111))
-    signs.note(said(PING, 0x911, SHARD))
+    signs.note(with_gossip(PING, 0x111))
+    signs.note(with_gossip(PING, 0x911, SHARD))
 
     assert signs.profile.name == "valkey-8.0"
 
@@ -120,8 +122,8 @@ def test_an_upgraded_node_has_its_new_version() -> None:
 def test_flags_that_no_server_has_change_nothing() -> None:
     """Only a light PUBLISH of 8.0 or both bits are known."""
     signs = ProfileSigns()
-    signs.note(said(PING, 0x911, SHARD))
-    signs.note(said(PING, 0x1011, SHARD))
+    signs.note(with_gossip(PING, 0x911, SHARD))
+    signs.note(with_gossip(PING, 0x1011, SHARD))
 
     assert signs.profile.name == "valkey-8.0"
 

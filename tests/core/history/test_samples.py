@@ -64,8 +64,8 @@ def test_metrics_show_the_restart_of_a_recorded_master() -> None:
     reader = MetricReader()
     reader.feed(gzip.decompress(RECORDED.read_bytes()))
     scrapes: dict[tuple[str, Source], list[MetricSample]] = {}
-    for one in reader.samples():
-        scrapes.setdefault((one.address, Source.METRICS), []).append(one)
+    for sample in reader.samples():
+        scrapes.setdefault((sample.address, Source.METRICS), []).append(sample)
 
     (restart,) = sampled_restarts(scrapes)
 
@@ -123,7 +123,7 @@ def test_a_node_without_answers_while_another_answers_was_unreachable(
 
 
 @pytest.mark.parametrize(
-    ("answers", "others"),
+    ("answers", "others_answers"),
     [
         (polled(1, 2, 3, 8, 9, 10), polled(1, 2, 3, 8, 9, 10)),
         (polled(1, 2, 3, 5, 6, 7), polled(*(at + 0.5 for at in range(8)))),
@@ -131,9 +131,9 @@ def test_a_node_without_answers_while_another_answers_was_unreachable(
     ids=["a pause of the collector", "one lost poll"],
 )
 def test_missing_polls_without_other_evidence_are_no_silence(
-    answers: list[MetricSample], others: list[MetricSample]
+    answers: list[MetricSample], others_answers: list[MetricSample]
 ) -> None:
-    assert list(silences({(MASTER, Source.POLL): answers, (OTHER, Source.POLL): others}, MASTER)) == []
+    assert list(silences({(MASTER, Source.POLL): answers, (OTHER, Source.POLL): others_answers}, MASTER)) == []
 
 
 # -- incidents ---------------------------------------------------------------------------------------------------------

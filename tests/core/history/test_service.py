@@ -196,11 +196,11 @@ def test_an_epoch_without_evidence_is_unknown_and_not_zero() -> None:
     """The log of a takeover may leave its epoch out."""
     lines = [*followed(), line(NEW, 13, "takeover", role="M"), line(OLD, 13.2, "became-replica", subject=NEW, role="S")]
 
-    (one,) = [incident for incident in find_incidents(history(lines)) if incident.kind == "failover"]
-    won = next(step for step in one.steps if step.kind == EventKind.TOOK_OVER)
+    (failover,) = [incident for incident in find_incidents(history(lines)) if incident.kind == "failover"]
+    won = next(step for step in failover.steps if step.kind == EventKind.TOOK_OVER)
 
-    assert (one.variant, one.epoch, won.epoch) == ("takeover", None, None)
-    assert ", epoch unknown (" in summary_of(one, {})
+    assert (failover.variant, failover.epoch, won.epoch) == ("takeover", None, None)
+    assert ", epoch unknown (" in summary_of(failover, {})
     assert step_text(won, {}) == f"{NEW[:8]} promotes itself with epoch unknown"
 
 

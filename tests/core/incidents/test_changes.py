@@ -202,7 +202,7 @@ def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
 def test_polls_alone_separate_reassigned_slots_from_moved_slots() -> None:
     """They show no state in headers, but the answer to CLUSTER INFO does: the old owner held the cluster for down."""
 
-    def told_of(cluster_ok: bool) -> list[tuple[str, str]]:
+    def steps_of(cluster_ok: bool) -> list[tuple[str, str]]:
         rows = [polled_row(B, "100-199", 0, 10), polled_row(B, "100-179", 10), polled_row(C, "200-299", 0, 18)]
         rows.append(polled_row(C, "180-299", 18))
         samples = [MetricSample(ns(at), ns(at), B, cluster_ok=cluster_ok or not 10 <= at < 18) for at in range(30)]
@@ -211,8 +211,8 @@ def test_polls_alone_separate_reassigned_slots_from_moved_slots() -> None:
         )  # fmt: skip
         return [(incident.kind, incident.variant) for incident in find_incidents(history) if incident.kind != "outage"]
 
-    assert told_of(cluster_ok=False) == [("slots-assigned", "given up"), ("slots-assigned", "taken")]
-    assert told_of(cluster_ok=True) == [("resharding", "moved")]
+    assert steps_of(cluster_ok=False) == [("slots-assigned", "given up"), ("slots-assigned", "taken")]
+    assert steps_of(cluster_ok=True) == [("resharding", "moved")]
 
 
 def polled_row(node: str, slots: str, from_s: float, to_s: float | None = None) -> NodeViewRow:

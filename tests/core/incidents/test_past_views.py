@@ -51,10 +51,10 @@ def test_an_observer_or_time_without_beliefs_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A), ("7001", B)]
+    ("wanted", "expected"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A), ("7001", B)]
 )
-def test_an_observer_is_matched_by_id_prefix_address_or_port(wanted: str, found: str) -> None:
-    assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
+def test_an_observer_is_matched_by_id_prefix_address_or_port(wanted: str, expected: str) -> None:
+    assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == expected
 
 
 @pytest.mark.parametrize(("wanted", "reason"), [("a", "may be"), ("x", "no observer"), ("", "no observer")])

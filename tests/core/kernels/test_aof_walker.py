@@ -129,7 +129,7 @@ def test_a_value_larger_than_the_window_is_skipped_but_its_end_is_checked():
 def test_pieces_and_batches_of_any_size_change_nothing_of_any_commands(commands, piece, rows):
     log = log_of(*[(name, *arguments) for name, arguments in commands])
 
-    assert walk_log(log, piece=piece, rows=rows).told() == walk_log(log).told()
+    assert walk_log(log, piece=piece, rows=rows).outcome() == walk_log(log).outcome()
 
 
 def test_golden_logs_have_their_commands_keys_and_errors():
@@ -137,7 +137,7 @@ def test_golden_logs_have_their_commands_keys_and_errors():
     cases = [json.loads(line) for line in lzma.decompress(GOLDEN.read_bytes()).splitlines()]
     wrong = []
     for number, (data, *expected) in enumerate(cases):
-        commands, tail, error = walk_log(base64.b64decode(data)).told()
+        commands, tail, error = walk_log(base64.b64decode(data)).outcome()
         facts = [repr([[tuple(row[:6]), [tuple(key) for key in row.keys]] for row in commands]), repr(tail), error]
         if facts != expected:
             wrong.append((number, facts, expected))

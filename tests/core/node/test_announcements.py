@@ -21,7 +21,7 @@ PONG = MessageType.PONG
 
 def announced(cluster: Cluster, index: int) -> int:
     """PONGs that a host sent on its own links, to hosts other than itself; answers leave on the others' links."""
-    sent = [link for who, link, message in cluster.spoken if who[0] == index and message.type == PONG]
+    sent = [link for connection, link, message in cluster.spoken if connection[0] == index and message.type == PONG]
     return sum(link % 2 == 0 for link in sent)
 
 

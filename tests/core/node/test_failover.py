@@ -16,7 +16,7 @@ T = 2000
 
 @every_profile
 def test_logged_lines_can_be_read_back(profile: Profile) -> None:
-    """R160: the words are those of the servers."""
+    """R160: log lines equal those of the servers."""
     cluster = formed(profile)
     cluster.crash(0)
     cluster.run(4 * T)

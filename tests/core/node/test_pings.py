@@ -164,7 +164,7 @@ def test_looking_only_when_it_is_due_changes_nothing(
         cluster.run(5000)
         cluster.restart(victim)
         cluster.run(4000)
-        actual.append([(at, one, other, m.type) for at, one, other, m in cluster.messages])
+        actual.append([(at, sender, receiver, m.type) for at, sender, receiver, m in cluster.messages])
 
     assert sorted(actual[0]) == sorted(actual[1])
 
@@ -186,10 +186,10 @@ def test_cached_gossip_equals_fresh_gossip(profile: Profile) -> None:
             for peer in state.peers() if view.entries_version == view.version else ():
                 if (entry := view.entries[peer.place]) is not None:
                     times = peer.ping_sent_ms // 1000, peer.pong_received_ms // 1000
-                    said = (peer.id, *times, peer.ip, peer.port, peer.cport, peer.flags & 0xFFFF, peer.pport, 0)
+                    expected = (peer.id, *times, peer.ip, peer.port, peer.cport, peer.flags & 0xFFFF, peer.pport, 0)
                     kept += 1
 
-                    assert entry == said
+                    assert entry == expected
 
     assert kept
 

@@ -17,5 +17,5 @@ def test_keys_in_lost_slots_are_deleted_by_a_master_that_stays_one(profile: Prof
     cluster.command(1, "CLUSTER", "SETSLOT", 0, "NODE", cluster.hosts[1].id)
     cluster.run(100)
 
-    assert [drop.slots for drop in cluster.hosts[0].said(DropKeys)] == [1]
+    assert [drop.slots for drop in cluster.hosts[0].effects_of(DropKeys)] == [1]
     assert cluster.command(0, "DBSIZE") == 0

@@ -1,4 +1,4 @@
-"""Votes: one for each epoch, and every refusal with its reason, in the servers' words (R90 to R92, R95, R160)."""
+"""Votes: one for each epoch, and every refusal with its reason, in the servers' text (R90 to R92, R95, R160)."""
 
 from __future__ import annotations
 

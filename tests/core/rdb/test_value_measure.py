@@ -38,10 +38,10 @@ def measured(dump: bytes):
 @pytest.mark.parametrize("name", ["redis-7.0", "valkey-9.1"])
 def test_the_first_condition_is_the_model_of_the_skim_for_every_key(name):
     known = count = 0
-    for batch, found in measured(lzma.decompress((DATA / "memory" / f"{name}.rdb.xz").read_bytes())):
-        is_known = found.shapes[:, shapes.IS_KNOWN] > 0
+    for batch, measure in measured(lzma.decompress((DATA / "memory" / f"{name}.rdb.xz").read_bytes())):
+        is_known = measure.shapes[:, shapes.IS_KNOWN] > 0
         known, count = known + int(is_known.sum()), count + len(batch)
-        apart = np.abs(found.memory[is_known, 0] - batch.memory_bytes[is_known])
+        apart = np.abs(measure.memory[is_known, 0] - batch.memory_bytes[is_known])
 
         assert (apart == 0).mean() > 0.97
         assert apart.sum() <= 0.002 * batch.memory_bytes[is_known].sum()

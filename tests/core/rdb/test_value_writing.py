@@ -68,7 +68,7 @@ def test_json_lines_have_rare_encodings_and_binary_values():
 @pytest.mark.parametrize(
     "dump",
     [ZOO, *sorted((DATA / "valkey-9.1" / "before").glob("*.rdb")), OTHERS],
-    ids=lambda one: getattr(one, "name", "built"),
+    ids=lambda case: getattr(case, "name", "built"),
 )
 @pytest.mark.parametrize("style", [state.JSON, state.RESP])
 def test_a_buffer_that_is_always_too_small_changes_nothing(dump, style):

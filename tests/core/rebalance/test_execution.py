@@ -127,14 +127,14 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
 @pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(8))
-@given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from((A, B, C, D)))
-@example(seed=9771, after=5, who=B)  # the target forgets its import, the source keeps a failed half of it
-def test_an_absent_node_is_waited_for(path, seed, after, who):
+@given(seed=st.integers(0, 10**6), after=st.integers(0, 60), node=st.sampled_from((A, B, C, D)))
+@example(seed=9771, after=5, node=B)  # the target forgets its import, the source keeps a failed half of it
+def test_an_absent_node_is_waited_for(path, seed, after, node):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
     cluster = cluster_of(path, seed)
     stored = plan_for(cluster)
     cluster.trouble = 0.2
-    fall(cluster, who, after)
+    fall(cluster, node, after)
 
     runs = (again(cluster, stored) for _ in range(RUNS_MAX))
     outcome = next(dropwhile(lambda outcome: outcome.verdict is Verdict.PAUSED, runs), None)
@@ -336,14 +336,14 @@ def test_a_silent_master_outside_the_plan_delays_nothing(path, back):
 
     assert outcome.verdict is (Verdict.ROLLED_BACK if back else Verdict.FINISHED)
     assert f"{cluster.called(D)} does not answer; no slot moves from or to it" in "; ".join(
-        (*outcome.sentences, *cluster.told)
+        (*outcome.sentences, *cluster.progress)
     )
     assert cluster.owners() == (before if back else list(stored.plan.owners_after))
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("who", [A, B])
-def test_no_wait_is_longer_than_the_patience(path, who):
+@pytest.mark.parametrize("node", [A, B])
+def test_no_wait_is_longer_than_the_patience(path, node):
     """A node that never comes back: the run pauses, and what was waited for by then is patience, not a constant of the program."""
     cluster = cluster_of(path, keys=0)
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(12)])
@@ -354,7 +354,7 @@ def test_no_wait_is_longer_than_the_patience(path, who):
         limits.append(getattr(effect, "within_s", getattr(effect, "seconds", 0.0)))
         if isinstance(effect, Ask):
             limits.append(effect.migrate_ms / 1000)
-            cluster.faults.crash(cluster.hosts[who])
+            cluster.faults.crash(cluster.hosts[node])
         return usual(effect)
 
     cluster.perform = perform  # type: ignore[method-assign]
@@ -362,7 +362,7 @@ def test_no_wait_is_longer_than_the_patience(path, who):
     outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, patience_s=3)))
 
     assert outcome.verdict is Verdict.PAUSED
-    assert f"{cluster.called(who)} does not answer" in outcome.sentences[0]
+    assert f"{cluster.called(node)} does not answer" in outcome.sentences[0]
     assert max(limits[1:]) < 3.001  # the first is the look before it begins
     assert cluster.now_s - begun_s < 3 * 3
 

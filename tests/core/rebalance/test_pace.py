@@ -34,7 +34,7 @@ def latency_of(cluster: SimulatedCluster, beside_ms: float, alone_ms: float) -> 
 def moving(path: Path, **limits):
     """A simulated cluster on which a plan of 24 slots was carried out under *limits*; the seconds that took."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile=PROFILES[path])
-    latency_of(cluster, limits.pop("told_ms", 0.0), 0.5)
+    latency_of(cluster, limits.pop("latency_ms", 0.0), 0.5)
     stored = stored_plan(cluster, [(slot, A, B if slot % 2 else C) for slot in range(24)])
     begun_s = cluster.now_s
     outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, **limits)))
@@ -59,12 +59,12 @@ def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
 def test_slow_clients_are_given_time(path):
     """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
     _, free_s = moving(path)
-    pace, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
-    _, slow_s = moving(path, latency_ms_max=5, told_ms=50)
+    pace, well_s = moving(path, latency_ms_max=5, latency_ms=1.5)
+    _, slow_s = moving(path, latency_ms_max=5, latency_ms=50)
 
     assert well_s < free_s + CALM_S + 1
     assert slow_s > free_s + CALM_S + 0.05
-    assert any("client latency 1.5 ms (p99)" in line for line in pace.told)
+    assert any("client latency 1.5 ms (p99)" in line for line in pace.progress)
 
 
 @pytest.mark.long
@@ -86,7 +86,7 @@ def test_slow_clients_before_any_move_stop_the_run_with_a_message(path):
 
     assert later.verdict is Verdict.FINISHED
     assert cluster.now_s > calm_s
-    assert any("nothing moves until client latency is within 5 ms" in line for line in cluster.told)
+    assert any("nothing moves until client latency is within 5 ms" in line for line in cluster.progress)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_it_waits_until_the_cluster_is_healthy():
 
     assert cluster.drive(execution).verdict is Verdict.FINISHED
     assert len(set(moved)) == 1
-    assert any("waiting: " in line and "cluster_state" in line for line in cluster.told)
-    assert "going on: the cluster is healthy again" in cluster.told
+    assert any("waiting: " in line and "cluster_state" in line for line in cluster.progress)
+    assert "going on: the cluster is healthy again" in cluster.progress
     assert cluster.now_s > begun_s + 15

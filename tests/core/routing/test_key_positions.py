@@ -66,12 +66,12 @@ def test_migrate_has_one_key_or_those_behind_its_keyword(name):
 
 
 def test_every_command_of_a_real_redis_has_the_reported_keys(redis_server):
-    """COMMAND GETKEYS of Redis 7.0 on random words."""
+    """COMMAND GETKEYS of Redis 7.0 on random arguments."""
     assert disagreements("redis-7.0", redis_server) == []
 
 
 def test_every_command_of_a_real_valkey_has_the_reported_keys(valkey_server):
-    """COMMAND GETKEYS of Valkey 9.1 on random words."""
+    """COMMAND GETKEYS of Valkey 9.1 on random arguments."""
     assert disagreements("valkey-9.1", valkey_server) == []
 
 
@@ -91,7 +91,7 @@ def disagreements(name: str, server: Server) -> list[tuple[list[bytes], object, 
 
 
 def shapes(name: str, command: str, random: Random) -> list[list[bytes]]:
-    """Random commands with a number of words that the server takes."""
+    """Random commands with a valid number of arguments."""
     info = table_of(name).commands[command]
     specs = info.key_specs
     if not specs or any(NOT_KEY in spec.flags for spec in specs):

@@ -50,10 +50,10 @@ def test_any_value_may_come_in_on_any_connection(values):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=8), st.booleans())
-def test_any_command_has_an_answer(words, is_ours):
+def test_any_command_has_an_answer(arguments, is_ours):
     bench = Bench()
     bench.replies.clear()
-    bench.handle(ev.ClientCommand(3, ((b"SENTINEL", *words) if is_ours else tuple(words))))
+    bench.handle(ev.ClientCommand(3, ((b"SENTINEL", *arguments) if is_ours else tuple(arguments))))
 
     for reply in bench.replies:
         encode_value(reply, protocol=2)

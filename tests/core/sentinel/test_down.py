@@ -22,7 +22,7 @@ def test_silence_for_longer_than_down_after_is_down():
     bench.pass_ms(1300)
 
     assert bench.master.flags & Flag.S_DOWN
-    assert ("+sdown", "master main 10.0.0.1 6379") in bench.told
+    assert ("+sdown", "master main 10.0.0.1 6379") in bench.notices
 
 
 def test_an_answer_ends_it():
@@ -118,7 +118,7 @@ def test_agreement_needs_the_quorum():
     bench.opinions[places[1]] = [1, b"*", 0]
     bench.pass_ms(1500)
 
-    assert ("+odown", "master main 10.0.0.1 6379 #quorum 2/2") in bench.told
+    assert ("+odown", "master main 10.0.0.1 6379 #quorum 2/2") in bench.notices
 
 
 def test_an_old_opinion_is_forgotten():
@@ -164,7 +164,7 @@ def test_a_clock_that_jumps_means_tilt(jump_ms):
     bench.silent.add(MASTER)
     bench.now_ms += jump_ms
     bench.handle(ev.Tick())
-    assert bench.told[-1] == ("+tilt", "#tilt mode entered")
+    assert bench.notices[-1] == ("+tilt", "#tilt mode entered")
     assert bench.say("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "10.0.0.1", "6379", "0", "*")[0] == 0
 
     bench.pass_ms(29_900)

@@ -54,8 +54,8 @@ def act(bench: Bench, chance: Random) -> None:
         value = chance.choice(("PONG", RespError("BUSY"), None, [], [1, b"x", 2], b"role:slave\r\n", 5))
         bench.handle(ev.Answered(chance.choice(links), value))
     else:
-        words = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", MASTER[0], str(MASTER[1]), str(chance.randrange(12)))
-        bench.say(*words, chance.choice(IDS), client=chance.randrange(3))
+        arguments = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", MASTER[0], str(MASTER[1]), str(chance.randrange(12)))
+        bench.say(*arguments, chance.choice(IDS), client=chance.randrange(3))
 
 
 def say_hello(bench: Bench, chance: Random) -> None:

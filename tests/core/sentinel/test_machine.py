@@ -82,7 +82,7 @@ def test_a_new_sentinel_is_announced_and_connected():
     bench.meet(1)
     bench.pass_ms(200)
 
-    assert bench.told[-1] == ("+sentinel", f"sentinel {1:040x} 10.0.9.1 26379 @ main 10.0.0.1 6379")
+    assert bench.notices[-1] == ("+sentinel", f"sentinel {1:040x} 10.0.9.1 26379 @ main 10.0.0.1 6379")
     assert bench.commands_to(OTHER, "PING")
     assert not bench.commands_to(OTHER, "SUBSCRIBE")
 
@@ -119,7 +119,7 @@ def test_a_newer_configuration_wins():
     assert bench.master.address == Address(*R1)
     assert sorted(bench.master.replicas) == ["10.0.0.1:6379", "10.0.0.3:6379"]
     assert bench.channels()[-5:] == ["+new-epoch", "+config-update-from", "+switch-master", "+slave", "+slave"]
-    assert bench.told[-3] == ("+switch-master", "main 10.0.0.1 6379 10.0.0.2 6379")
+    assert bench.notices[-3] == ("+switch-master", "main 10.0.0.1 6379 10.0.0.2 6379")
 
     bench.hello(f"10.0.9.1,26379,{1:040x},7,main,10.0.0.1,6379,6")
 

@@ -24,7 +24,7 @@ def test_the_first_request_gets_the_vote_of_an_epoch():
     assert ask(bench, 3, OTHER) == [0, ONE.encode(), 3]
     assert ask(bench, 2, OTHER) == [0, ONE.encode(), 3]
     assert ask(bench, 4, OTHER) == [0, OTHER.encode(), 4]
-    assert [told for told in bench.told if told[0] != "+monitor"] == [
+    assert [notice for notice in bench.notices if notice[0] != "+monitor"] == [
         ("+new-epoch", "3"),
         ("+vote-for-leader", f"{ONE} 3"),
         ("+new-epoch", "4"),

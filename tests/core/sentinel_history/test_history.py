@@ -135,8 +135,8 @@ def test_logs_show_the_masters_that_sentinels_answered(name: str) -> None:
     for observer, polls in evidence_of(name).polled.items():
         for polled in polls:
             fields = polled.masters[0]
-            said = ",".join(word for word in fields["flags"].split(",") if word != "disconnected")
-            expected = said, fields["ip"], fields["port"], fields["config-epoch"], fields.get("failover-state", "")
+            flags = ",".join(word for word in fields["flags"].split(",") if word != "disconnected")
+            expected = flags, fields["ip"], fields["port"], fields["config-epoch"], fields.get("failover-state", "")
             moments = range(polled.asked_ns // MS_NS - 3, polled.ts_ns // MS_NS + 4)
             rows = (shown(history, at_ms, observer).get(fields["name"]) for at_ms in moments)
             samples += 1

@@ -128,9 +128,9 @@ def test_a_win_without_a_majority_of_votes_is_caught(monkeypatch):
     monkeypatch.setattr(candidacy, "quorum_of", lambda size: 1)
     stage = stage_of(5, 1)
     stage.world.run_to(4_000_000)
-    victim, *others = [host for host in stage.world.hosts if not host.node.view.myself.replicaof]
+    victim, *masters = [host for host in stage.world.hosts if not host.node.view.myself.replicaof]
     candidate = next(host for host in stage.world.hosts if host.node.view.myself.replicaof == victim.id)
-    stage.faults.cut([candidate], others[2:])
+    stage.faults.cut([candidate], masters[2:])
     stage.faults.crash(victim)
     stage.world.run_to(9_000_000)
 

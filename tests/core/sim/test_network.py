@@ -27,9 +27,9 @@ def stage():
     return made
 
 
-def link_between(stage, one, other):
+def link_between(stage, near, peer):
     return next(
-        s for s in stage.world.hosts[one].streams.values() if s.target is stage.world.hosts[other] and s.is_ours
+        s for s in stage.world.hosts[near].streams.values() if s.target is stage.world.hosts[peer] and s.is_ours
     )
 
 
@@ -117,17 +117,17 @@ def test_a_sender_tries_again_when_its_timeout_comes(held_us, wait_us):
 )
 def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, gone_us, open_us):
     """SYNs go out after 0, 1, 3, 7, 15 … s, whenever what is in the way goes, and take 1 to 1.5 ms."""
-    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
+    world, (near, peer), far = stage.world, stage.world.hosts, 1 << 40
     if hindrance == "power":
-        stage.faults.switch_off(other)
+        stage.faults.switch_off(peer)
     else:
-        stage.faults.cut(*([other], [one]) if hindrance == "wall back" else ([one], [other]), both_ways=False)
+        stage.faults.cut(*([peer], [near]) if hindrance == "wall back" else ([near], [peer]), both_ways=False)
     begun_us = world.now_us
-    world.network.open(one, far, other.ip, other.settings.bus_port)
-    asked = one.streams[far]
+    world.network.open(near, far, peer.ip, peer.settings.bus_port)
+    asked = near.streams[far]
     world.run_to(begun_us + gone_us)
     if hindrance == "power":
-        stage.faults.restart(other)
+        stage.faults.restart(peer)
     else:
         stage.faults.heal()
     while asked.reverse is None and world.now_us < begun_us + open_us + 10_000:
@@ -139,17 +139,17 @@ def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, go
 @pytest.mark.parametrize("falls_us", [None, 126_000_000])
 def test_an_unanswered_connection_is_given_up_after_two_minutes(stage, falls_us):
     """127 s, as Linux has it; a wall that fell and stands again before a SYN came through changes nothing."""
-    world, (one, other), far = stage.world, stage.world.hosts, 1 << 40
-    stage.faults.cut([one], [other])
+    world, (near, peer), far = stage.world, stage.world.hosts, 1 << 40
+    stage.faults.cut([near], [peer])
     begun_us = world.now_us
-    world.network.open(one, far, other.ip, other.settings.bus_port)
+    world.network.open(near, far, peer.ip, peer.settings.bus_port)
     if falls_us is not None:
         world.run_to(begun_us + falls_us)
         stage.faults.heal()
-        stage.faults.cut([one], [other])
+        stage.faults.cut([near], [peer])
     world.run_to(begun_us + 126_999_999)
-    before = far in one.streams
+    before = far in near.streams
     world.run_to(begun_us + 127_000_000)
 
     assert before
-    assert far not in one.streams
+    assert far not in near.streams

@@ -54,18 +54,18 @@ def test_a_dead_node_is_marked_pfail_after_1_to_1_5_timeouts():
         stage = stage_of(6, REDIS_7_0, 2000, seed)
         world = stage.world
         world.run_to(5_000_000 + seed * 77_000)
-        victim, others = world.hosts[0], world.hosts[1:]
+        victim, peers = world.hosts[0], world.hosts[1:]
         began_us = world.now_us
         stage.faults.crash(victim)
         seen: dict[str, int] = {}
-        while len(seen) < len(others) and world.now_us < began_us + 6_000_000:
+        while len(seen) < len(peers) and world.now_us < began_us + 6_000_000:
             world.run_to(world.now_us + 1000)
-            for host in others:
+            for host in peers:
                 peer = host.node.view.nodes[victim.id]
                 if peer.flags & (PFAIL | 8) and host.name not in seen:
                     seen[host.name] = world.now_us - began_us
 
-        assert len(seen) == len(others)
+        assert len(seen) == len(peers)
         assert min(seen.values()) >= 2_000_000 - 1_000
         assert max(seen.values()) <= 3_000_000 + 2 * 101_000
 

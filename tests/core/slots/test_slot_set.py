@@ -42,17 +42,17 @@ def test_every_form_returns_the_set(slots: frozenset[int]) -> None:
 
 
 @given(SETS, SETS)
-def test_the_algebra_is_that_of_frozensets(one: frozenset[int], two: frozenset[int]) -> None:
-    left, right = SlotSet(one), SlotSet(two)
+def test_the_algebra_is_that_of_frozensets(first: frozenset[int], second: frozenset[int]) -> None:
+    left, right = SlotSet(first), SlotSet(second)
 
-    assert set(left | right) == one | two
-    assert set(left & right) == one & two
-    assert set(left - right) == one - two
-    assert set(left ^ right) == one ^ two
-    assert set(~left) == set(range(SLOT_COUNT)) - one
-    assert left.isdisjoint(right) == one.isdisjoint(two)
-    assert left.issubset(right) == one.issubset(two)
-    assert (left == right) == (one == two)
+    assert set(left | right) == first | second
+    assert set(left & right) == first & second
+    assert set(left - right) == first - second
+    assert set(left ^ right) == first ^ second
+    assert set(~left) == set(range(SLOT_COUNT)) - first
+    assert left.isdisjoint(right) == first.isdisjoint(second)
+    assert left.issubset(right) == first.issubset(second)
+    assert (left == right) == (first == second)
     assert hash(left | right) == hash(right | left)
 
 

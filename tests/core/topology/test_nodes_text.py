@@ -151,7 +151,7 @@ GOOD = f"{A} h:1@2 master - 0 0 1 connected 0-9\n"
         (GOOD.replace("0-9", "1 [1-x-y]"), 74, "open slot"),
         (GOOD.replace("0-9", f"[16384->-{A}]"), 72, "open slot"),
         (GOOD + GOOD, len(GOOD), "appears twice"),
-        ("".join(f"{one} h:1@2 myself - 0 0 1 connected\n" for one in (A, B)) + GOOD.replace(A, C), 72, "myself"),
+        ("".join(f"{id_} h:1@2 myself - 0 0 1 connected\n" for id_ in (A, B)) + GOOD.replace(A, C), 72, "myself"),
         (GOOD + "vars currentEpoch x\n", len(GOOD) + 18, "not a number"),
         (GOOD + "vars currentEpoch", len(GOOD) + 5, "without a value"),
         (GOOD + GOOD.replace(A, B).replace("0-9", "5-20"), len(GOOD), "slots 5-9 belong to"),

@@ -56,7 +56,7 @@ def test_an_open_gap_of_a_killed_recorder_ends_at_its_last_sign_of_life(tmp_path
 
 FILES = st.lists(
     st.tuples(st.integers(0, 100), st.none() | st.integers(0, 100)), max_size=12
-).map(lambda found: [Stored(f"f{number}", size, to_ns) for number, (size, to_ns) in enumerate(found)])  # fmt: skip
+).map(lambda sizes: [Stored(f"f{number}", size, to_ns) for number, (size, to_ns) in enumerate(sizes)])  # fmt: skip
 
 
 @given(FILES, st.integers(0, 300), st.none() | st.integers(1, 100), st.integers(0, 200))

@@ -46,9 +46,9 @@ class Spool:
     """A point whose finished files wait for a store, and what it said."""
 
     def __init__(self, folder: Path, bytes_max: int = 1 << 20) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self.point = Point(
-            folder / "cache" / "one", Rotation(60 * S, 1 << 20), Bounds(bytes_max), self.said.append, is_spool=True
+            folder / "cache" / "one", Rotation(60 * S, 1 << 20), Bounds(bytes_max), self.lines.append, is_spool=True
         )
         self.point.open(0)
 
@@ -77,7 +77,7 @@ def test_finished_files_are_uploaded_whole_and_leave_the_spool(store, tmp_path):
     )
     assert store.read("landing", f"recordings/cache/one/bus/{names[2]}") == bytes([2]) * 400
     assert [path.name for path in (spool.point.folder / Kind.BUS).iterdir()] == [partial.name]
-    assert spool.said == []
+    assert spool.lines == []
 
 
 def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, monkeypatch):
@@ -88,7 +88,7 @@ def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, mo
     names = [spool.add(number) for number in range(2)]
     uploader = Uploader(spool.point, TARGET)
     uploader.start()
-    wait_for(lambda: bool(spool.said), "the store to be missed", 60)
+    wait_for(lambda: bool(spool.lines), "the store to be missed", 60)
     names.append(spool.add(2))
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
     wait_for(lambda: uploader.files == 3, "the files to be brought", 60)
@@ -96,9 +96,9 @@ def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, mo
     spool.point.close(0)
 
     assert [name.rpartition("/")[2] for name in store.names("landing")] == sorted(names)
-    assert len(spool.said) == 2
-    assert f"2 files wait in {spool.point.folder}" in spool.said[0]
-    assert "takes files again" in spool.said[1]
+    assert len(spool.lines) == 2
+    assert f"2 files wait in {spool.point.folder}" in spool.lines[0]
+    assert "takes files again" in spool.lines[1]
 
 
 def test_a_full_spool_is_a_gap(tmp_path):
@@ -115,14 +115,14 @@ def test_a_full_spool_is_a_gap(tmp_path):
     assert [(gap.reason, gap.subject, gap.from_ns, gap.to_ns) for gap in gaps] == [
         (Reason.NOT_UPLOADED, names[number], number * S, (number + 1) * S) for number in range(2)
     ]
-    assert len(spool.said) == 2
+    assert len(spool.lines) == 2
 
 
 def test_a_recorder_lands_in_a_store(store, tmp_path):
     """By the command: what it finished, and what it could not record, by way of a spool that is empty afterwards."""
-    words = ["--cluster", "cache", "--point", "one", "--spool", str(tmp_path), "--kinds", "polls", "--duration", "1.5"]
+    flags = ["--cluster", "cache", "--point", "one", "--spool", str(tmp_path), "--kinds", "polls", "--duration", "1.5"]
 
-    code = run(["record", "s3a://landing/recordings", *words, "--node", f"127.0.0.1:{free_port()}"])
+    code = run(["record", "s3a://landing/recordings", *flags, "--node", f"127.0.0.1:{free_port()}"])
     raw = store.read("landing", "recordings/cache/one/gaps.jsonl").splitlines()
     gaps = latest(read_gap(line, line=number) for number, line in enumerate(raw, 1))
 
@@ -132,8 +132,8 @@ def test_a_recorder_lands_in_a_store(store, tmp_path):
 
 
 def test_a_store_that_takes_nothing_is_one_line_before_anything_is_recorded(store, tmp_path, capsys):
-    words = ["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--kinds", "polls"]
-    code = run([*words, "--duration", "1"])
+    flags = ["record", "s3://nowhere/x", "--cluster", "cache", "--spool", str(tmp_path), "--kinds", "polls"]
+    code = run([*flags, "--duration", "1"])
     errors = without_progress(capsys.readouterr().err)
 
     assert code == 2

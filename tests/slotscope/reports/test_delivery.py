@@ -26,7 +26,7 @@ def test_pages_of_different_snapshots_never_share_a_file_not_even_where_case_doe
     }
     about |= set(product((Page.PLAN, Page.SIMULATION, Page.HISTORY), NAMES))
     about |= {(Page.KEY_SPACE, path.rpartition("/")[2].removesuffix(".html")) for path in map(path_of, about)}
-    paths = {one: path_of(one) for one in about}
+    paths = {snapshot: path_of(snapshot) for snapshot in about}
 
     assert len({path.lower() for path in paths.values()}) == len(paths)
     assert all(path.isascii() and path.rpartition("/")[0] == "/r/reports" for path in paths.values())

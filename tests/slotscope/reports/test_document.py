@@ -39,11 +39,11 @@ NODES = [Node(b"a", 12_345, 2_000_000, 0.8), Node(b"<b>\x1b[31m", None, 500, 0.2
 COLUMNS = [
     Column("Node", Format.KEY, "name"),
     Column("Keys", Format.COUNT, "keys"),
-    Column("Size", Format.SIZE, lambda one: Cell(one.size, note="+≤ 1 kB"), "descending"),
+    Column("Size", Format.SIZE, lambda row: Cell(row.size, note="+≤ 1 kB"), "descending"),
     Column("Share", Format.SHARE, "share"),
-    Column("of all", Format.BAR, lambda one: Bar(one.share, mark=0.5)),
-    Column("Details", Format.LONG, lambda one: Cell("", "first line\nsecond line")),
-    Column("On the page", Format.TEXT, lambda one: "page", on=Place.PAGE),
+    Column("of all", Format.BAR, lambda row: Bar(row.share, mark=0.5)),
+    Column("Details", Format.LONG, lambda row: Cell("", "first line\nsecond line")),
+    Column("On the page", Format.TEXT, lambda row: "page", on=Place.PAGE),
 ]
 
 

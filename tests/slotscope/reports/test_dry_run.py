@@ -63,7 +63,7 @@ def test_the_order_by_hand_is_the_one_that_survives_a_crash():
     """Target imports, source migrates, keys, then target, source and others learn of the owner."""
     stored, prospect = dry_run(MOVES[:1], "redis 7.0")
 
-    assert [f"{where} {words.split('   #')[0]}" for where, words in command_lines(stored, prospect)] == [
+    assert [f"{where} {line.split('   #')[0]}" for where, line in command_lines(stored, prospect)] == [
         "# batch 1",
         "b:1 CLUSTER SETSLOT 1 IMPORTING a",
         "a:1 CLUSTER SETSLOT 1 MIGRATING b",

@@ -35,8 +35,8 @@ DAY = timedelta(days=1)
 def snapshot(root: str, cluster: str | None, memory: list[int | None], *, name: str = "", **more: Any) -> None:
     """A finished snapshot of a master for each of *memory*."""
     nodes = [
-        {"node_id": f"n{at}", "slots": 1, "keys": 10 * (at + 1), "serialized_bytes": 5, "memory_bytes": one}
-        for at, one in enumerate(memory)
+        {"node_id": f"n{at}", "slots": 1, "keys": 10 * (at + 1), "serialized_bytes": 5, "memory_bytes": size}
+        for at, size in enumerate(memory)
     ]
     head = {"keys": 1, "bad_records": 0, "warnings": []}
     more = {"data_at": NOW - DAY, **more}

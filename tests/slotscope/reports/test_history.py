@@ -190,13 +190,13 @@ def test_a_quiet_cluster_is_reported_with_its_polls() -> None:
 def test_the_majority_view_is_shown_once_with_differences_of_other_nodes() -> None:
     """Six answers of six lines say the same thing six times."""
     rows = views()
-    most, *others = agreed_views([past_view(rows, who, ns(13), address_book(rows)) for who in (A, B, C)])
+    most, *differing = agreed_views([past_view(rows, node, ns(13), address_book(rows)) for node in (A, B, C)])
 
-    lines = [line for view in (most, *others) for line in view.lines(headed=True)]
+    lines = [line for view in (most, *differing) for line in view.lines(headed=True)]
     assert lines[1] == "# 2 of 3 nodes answer so"
     assert lines[-1] == f"{A} flags: master,fail -> master"
     assert [line for line in lines if line.startswith("#")] == [*lines[:2], lines[-2]]
-    assert [sorted(other.record()) for other in others] == [["differences", "first", "nodes", "second"]]
+    assert [sorted(other.record()) for other in differing] == [["differences", "first", "nodes", "second"]]
 
 
 def test_differences_are_shown_by_field() -> None:

@@ -26,7 +26,7 @@ def page(chromium: Any, tmp_path: Path) -> Page:
 
 
 def test_a_page_begins_with_its_verdict_then_figures_then_notes(page: Page) -> None:
-    order = page.run("return [...document.querySelectorAll('main > section[id]')].map((one) => one.id)")
+    order = page.run("return [...document.querySelectorAll('main > section[id]')].map((node) => node.id)")
 
     assert order == ["verdict", "timelines", "incidents", "findings", "reading"]
     assert page.text("#verdict h2").startswith("1 failover and 1 outage in 30.00 s: ")
@@ -36,9 +36,9 @@ def lane_of(page: Page, node: str) -> list[list[Any]]:
     """What a lane draws: class, place and width in percent, hidden or not."""
     return list(
         page.run(
-            "return [...document.querySelectorAll(`.lane-row[data-node='${arguments[0]}'] svg rect:not(.mark)`)].map((one) => "
-            "[one.getAttribute('class').split(' ')[0], parseFloat(one.getAttribute('x')), parseFloat(one.getAttribute('width')),"
-            " one.hasAttribute('hidden')])",
+            "return [...document.querySelectorAll(`.lane-row[data-node='${arguments[0]}'] svg rect:not(.mark)`)].map((node) => "
+            "[node.getAttribute('class').split(' ')[0], parseFloat(node.getAttribute('x')), parseFloat(node.getAttribute('width')),"
+            " node.hasAttribute('hidden')])",
             node,
         )
     )
@@ -71,15 +71,15 @@ def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
     assert chosen == "incident-1"
     assert near.endswith("UTC")
     assert whole[0].count(":") == 2
-    assert any("." in words and len(words.split(".")[1]) == 6 for words in deepest)
+    assert any("." in label and len(label.split(".")[1]) == 6 for label in deepest)
     assert hidden
-    assert any(words.startswith("+") and words.endswith(" s") for words in relative)
+    assert any(label.startswith("+") and label.endswith(" s") for label in relative)
     assert [bar[3] for bar in lane_of(page, A)] == [False] * len(lane_of(page, A))
 
 
 def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
     page.run("document.querySelector('.story details').open = true; document.querySelector('.steps > li').focus()")
-    marked = page.run("return [...document.querySelectorAll('.lane-row.highlighted')].map((one) => one.dataset.node)")
+    marked = page.run("return [...document.querySelectorAll('.lane-row.highlighted')].map((node) => node.dataset.node)")
 
     assert marked == [A]
     assert page.run("return document.querySelectorAll('.mark.highlighted').length") == 1
@@ -109,18 +109,18 @@ def test_keys_open_stories_and_sort_the_incidents(chromium: Any, tmp_path: Path)
 
 
 def test_a_screen_reader_has_texts_for_lanes_and_regions(page: Page) -> None:
-    words = page.run(
-        "return [...document.querySelectorAll('svg[role=img]')].map((one) => one.getAttribute('aria-label'))"
+    labels = page.run(
+        "return [...document.querySelectorAll('svg[role=img]')].map((node) => node.getAttribute('aria-label'))"
     )
     unnamed = page.run(
-        "return [...document.querySelectorAll('[role=region], section, article')].filter((one) => "
-        "!one.getAttribute('aria-label') && !document.getElementById(one.getAttribute('aria-labelledby'))).length"
+        "return [...document.querySelectorAll('[role=region], section, article')].filter((node) => "
+        "!node.getAttribute('aria-label') && !document.getElementById(node.getAttribute('aria-labelledby'))).length"
     )
-    captions = page.run("return [...document.querySelectorAll('table')].filter((one) => !one.caption).length")
-    levels = page.run("return [...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))")
+    captions = page.run("return [...document.querySelectorAll('table')].filter((node) => !node.caption).length")
+    levels = page.run("return [...document.querySelectorAll('h1, h2, h3, h4')].map((node) => Number(node.tagName[1]))")
 
-    assert len(words) == len(NODES)
-    assert all(words)
+    assert len(labels) == len(NODES)
+    assert all(labels)
     assert (unnamed, captions) == (0, 0)
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))

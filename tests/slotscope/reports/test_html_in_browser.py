@@ -30,9 +30,9 @@ def page(chromium: Any, page_path: Path) -> Page:
     return open_page(chromium, page_path)
 
 
-def digits(words: str) -> int:
+def digits(text: str) -> int:
     """Read a number that is written with separators."""
-    return int("".join(character for character in words if character.isdigit()))
+    return int("".join(character for character in text if character.isdigit()))
 
 
 def readout(page: Page) -> dict[str, str]:
@@ -40,24 +40,24 @@ def readout(page: Page) -> dict[str, str]:
     return dict(
         page.run(
             "return Object.fromEntries([...document.querySelectorAll('#readout [data-field]')]"
-            ".map((one) => [one.dataset.field, one.textContent]))"
+            ".map((element) => [element.dataset.field, element.textContent]))"
         )
     )
 
 
 def assert_says(page: Page, slot: int) -> None:
     """The readout holds all that the report knows of *slot*."""
-    load, said = REPORT.slots[slot], readout(page)
+    load, shown = REPORT.slots[slot], readout(page)
     owner = None if load.owner is None else REPORT.nodes[load.owner]
-    assert said["slot"] == str(slot)
-    assert said["owner"].endswith(f"({owner.address})" if owner else "none")
-    assert (digits(said["keys"]), digits(said["expires"])) == (load.keys, load.expires)
-    assert said["bytes"] == text.size(load.serialized_bytes)
+    assert shown["slot"] == str(slot)
+    assert shown["owner"].endswith(f"({owner.address})" if owner else "none")
+    assert (digits(shown["keys"]), digits(shown["expires"])) == (load.keys, load.expires)
+    assert shown["bytes"] == text.size(load.serialized_bytes)
     tags = [tag for tag in REPORT.hash_tags if tag.slot == slot]
-    assert said["topTag"] == (
+    assert shown["topTag"] == (
         f"{{{text.shown(tags[0].name, 40)}}}: {text.plural(tags[0].keys, 'key')}" if tags else "—"
     )
-    assert said["topKey"] == ("—" if load.top_key is None else text.shown(load.top_key))
+    assert shown["topKey"] == ("—" if load.top_key is None else text.shown(load.top_key))
 
 
 def press(page: Page, *keys: str) -> None:
@@ -181,10 +181,10 @@ def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
         press(page, Keys.TAB)
         seen.append(
             page.run(
-                "const one = document.activeElement;"
-                "const drawn = one.matches('.choice input') ? one.nextElementSibling : one;"
+                "const element = document.activeElement;"
+                "const drawn = element.matches('.choice input') ? element.nextElementSibling : element;"
                 "const style = getComputedStyle(drawn);"
-                "const name = one.id || one.name || one.textContent.trim().slice(0, 20);"
+                "const name = element.id || element.name || element.textContent.trim().slice(0, 20);"
                 "return [name, style.outlineStyle, parseFloat(style.outlineWidth)]"
             )
         )

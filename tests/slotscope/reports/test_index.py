@@ -75,8 +75,8 @@ def test_invalid_cards_are_left_out_and_names_stay_text(tmp_path):
     hostile = keyspace_report(hostile=True)
     deliver(hostile, root=str(tmp_path), html=None, stream=None)
     folder = tmp_path / "reports"
-    for at, words in enumerate(["", "{", "[]", '{"file": 1}', "[" * 100_000, '{"about": 7}']):
-        (folder / "cards" / f"{at}.json").write_text(words)
+    for at, content in enumerate(["", "{", "[]", '{"file": 1}', "[" * 100_000, '{"about": 7}']):
+        (folder / "cards" / f"{at}.json").write_text(content)
     deliver(PLAN, root=str(tmp_path), html=None, stream=None)
     cards = read_cards(str(folder))
     page = render_index(cards)

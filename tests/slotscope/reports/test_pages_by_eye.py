@@ -137,8 +137,8 @@ def violations(page: Page) -> list[str]:
     if not page.run("return Boolean(window.axe)"):
         page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE})
     result = page.driver.execute_async_script(
-        "const done = arguments[0]; window.axe.run(document, {resultTypes: ['violations']}).then((all) => done(all.violations.map((one) => "
-        "`${one.id} ${one.nodes.length}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`)), (error) => done([String(error)]))"
+        "const done = arguments[0]; window.axe.run(document, {resultTypes: ['violations']}).then((all) => done(all.violations.map((violation) => "
+        "`${violation.id} ${violation.nodes.length}: ${violation.nodes[0].html.slice(0, 160)} ${violation.nodes[0].failureSummary}`)), (error) => done([String(error)]))"
     )
     return list(result)
 

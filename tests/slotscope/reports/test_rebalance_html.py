@@ -17,8 +17,8 @@ BYTES_MAX = 2_000_000
 
 def text_of(page: str) -> str:
     """The text that a reader sees."""
-    words = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
-    return " ".join(html.unescape(words).split())
+    visible = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return " ".join(html.unescape(visible).split())
 
 
 @pytest.mark.parametrize("masters", [1, 1000])
@@ -57,16 +57,16 @@ def test_a_master_to_be_emptied_comes_before_all_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
+    ("verdict", "sentence"),
     [
         (PlanVerdict.BALANCED, "Nothing to do: every master is within its limits."),
         (PlanVerdict.TOO_SMALL, "less than 1 % of a fair share (--gain-min)"),
     ],
 )
-def test_nothing_to_do_has_its_reason(verdict: str, words: str) -> None:
+def test_nothing_to_do_has_its_reason(verdict: str, sentence: str) -> None:
     text = text_of(page_of(quiet_report(verdict)))
 
-    assert words in text
+    assert sentence in text
     assert "slotscope plan check" in text
     assert "execute-plan" not in text
     assert "Moves of one batch" not in text

@@ -1,4 +1,4 @@
-"""Reports as JSON: what a program reads instead of words."""
+"""Reports as JSON: the form for programs."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_json_of_a_job_has_its_runs(tmp_path):
 
 def test_text_or_records_are_printed_never_both():
     """Lines are not even made where JSON is asked for."""
-    words, records = io.StringIO(), io.StringIO()
-    print_records([1], lambda: ["one"], as_json=False, stream=words)
+    text, records = io.StringIO(), io.StringIO()
+    print_records([1], lambda: ["one"], as_json=False, stream=text)
     print_records([1], lambda: pytest.fail("not asked for"), as_json=True, stream=records)
 
-    assert (words.getvalue(), records.getvalue()) == ("one\n", "[1]\n")
+    assert (text.getvalue(), records.getvalue()) == ("one\n", "[1]\n")

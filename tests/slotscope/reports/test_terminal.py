@@ -64,9 +64,9 @@ def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: byte
     row = next(line.split() for line in lines if line.split()[:1] == [str(heaviest)])
     assert row[2:5] == [text.count(slot.keys), *text.size(slot.serialized_bytes).split()]
     assert re.search(r": [\d.]+ MB, \d+ %$", " ".join(row))
-    for one in report.big_keys[:6]:
+    for key in report.big_keys[:6]:
         assert any(
-            line.endswith(str(one.slot)) and f"{text.count(one.elements)}  {text.size(one.serialized_bytes):>7}" in re.sub(" +", "  ", line).replace("  B", " B").replace("  kB", " kB").replace("  MB", " MB")
+            line.endswith(str(key.slot)) and f"{text.count(key.elements)}  {text.size(key.serialized_bytes):>7}" in re.sub(" +", "  ", line).replace("  B", " B").replace("  kB", " kB").replace("  MB", " MB")
             for line in lines
         )  # fmt: skip
     for node, name in zip(nodes, ids, strict=True):

@@ -1,4 +1,4 @@
-"""Names, sizes and shares in words: what is shown can be read back, and never acts on what shows it."""
+"""Names, sizes and shares as text: it can be read back and has no effect on a terminal or page."""
 
 from __future__ import annotations
 

@@ -102,10 +102,10 @@ def test_a_command_with_a_similar_name_is_suggested(capsys):
     assert capsys.readouterr().err == "slotscope: no such command: lok; did you mean look? (see --help)\n"
 
 
-@pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
-def test_help_of_a_command_is_shown_either_way(capsys, words):
+@pytest.mark.parametrize("arguments", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
+def test_help_of_a_command_is_shown_either_way(capsys, arguments):
     """As with git and gh."""
-    assert cli.run(program(), words) == 0
+    assert cli.run(program(), arguments) == 0
     assert "--from" in capsys.readouterr().out
 
 
@@ -145,12 +145,12 @@ def test_help_of_a_command_describes_the_options_that_matter_and_an_example(caps
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [["bash"], ["zsh"], ["fish"], []])
-def test_completion_knows_commands_and_their_options(capsys, monkeypatch, words):
+@pytest.mark.parametrize("arguments", [["bash"], ["zsh"], ["fish"], []])
+def test_completion_knows_commands_and_their_options(capsys, monkeypatch, arguments):
     """Printed for `source <(slotscope --completion bash)`; without a word for the shell that asks."""
     monkeypatch.setenv("FISH_VERSION", "3.7")
 
-    assert cli.run(program(), ["--completion", *words]) == 0
+    assert cli.run(program(), ["--completion", *arguments]) == 0
 
     printed = capsys.readouterr().out
     assert "history" in printed
@@ -160,25 +160,25 @@ def test_completion_knows_commands_and_their_options(capsys, monkeypatch, words)
 @pytest.mark.parametrize("former", FORMER_COMMANDS)
 def test_a_former_name_has_the_help_of_the_present_one(capsys, former):
     texts = []
-    for words in ([former, "--help"], ["help", former], [*FORMER_COMMANDS[former].split(), "--help"]):
-        assert cli.run(program(), words) == 0
+    for arguments in ([former, "--help"], ["help", former], [*FORMER_COMMANDS[former].split(), "--help"]):
+        assert cli.run(program(), arguments) == 0
         texts.append(capsys.readouterr().out)
 
     assert len(set(texts)) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "former", "now"),
+    ("arguments", "former", "now"),
     [
         (["history"], "--nodes", "--polls"),
         (["lab", "sentinel-replay"], "--logs", "--log"),
     ],
 )
-def test_a_former_name_of_an_option_works_and_is_not_shown(capsys, words, former, now):
+def test_a_former_name_of_an_option_works_and_is_not_shown(capsys, arguments, former, now):
     """Scripts go on to work; nobody learns two names for one thing."""
-    cli.run(program(), [*words, "--help"])
+    cli.run(program(), [*arguments, "--help"])
     shown = capsys.readouterr().out
-    codes = {name: cli.run(program(), [*words, name, "/no/such/file"]) for name in (former, now)}
+    codes = {name: cli.run(program(), [*arguments, name, "/no/such/file"]) for name in (former, now)}
 
     lines = capsys.readouterr().err.splitlines()
     assert now in shown
@@ -211,10 +211,10 @@ def test_an_export_loads_only_needed_modules(tmp_path):
         "assert cli.run(command, sys.argv[1:]) == 0\n"
         "print(sorted({'pyspark', 'pyarrow', 'pandas', 'rich.console', 'numpy.ma', 'duckdb'} & set(sys.modules)))"
     )
-    words = ["--rdb", DATA / "redis-7.0" / "dump.rdb", "--to", "json", "--out", tmp_path / "keys.json", "--quiet"]
+    arguments = ["--rdb", DATA / "redis-7.0" / "dump.rdb", "--to", "json", "--out", tmp_path / "keys.json", "--quiet"]
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, words)], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, *map(str, arguments)], cwd=root, capture_output=True, text=True, check=True
     )
 
     assert done.stdout.splitlines()[-1] == "[]"

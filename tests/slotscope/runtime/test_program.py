@@ -12,7 +12,7 @@ from slotscope.runtime.program import cache_folder, program_name
 
 
 @pytest.mark.parametrize(
-    ("started", "found", "name"),
+    ("started", "path", "name"),
     [
         ("/x/.venv/bin/slotscope", None, "/x/.venv/bin/slotscope"),
         ("/a b/slotscope", None, "'/a b/slotscope'"),
@@ -20,10 +20,10 @@ from slotscope.runtime.program import cache_folder, program_name
         ("/x/jobs/key_slots.py", None, "slotscope"),
     ],
 )
-def test_a_printed_command_begins_with_a_program_that_a_shell_runs(monkeypatch, started, found, name):
+def test_a_printed_command_begins_with_a_program_that_a_shell_runs(monkeypatch, started, path, name):
     """After set-up in a clone the program is not on the path."""
     monkeypatch.setattr(sys, "argv", [started])
-    monkeypatch.setattr(shutil, "which", lambda _: found)
+    monkeypatch.setattr(shutil, "which", lambda _: path)
 
     assert program_name() == name
 

@@ -24,8 +24,8 @@ def _nobody_hears_afterwards():
 
 def figures_of(text: str) -> dict[tuple[str, ...], float]:
     """The samples of a file, by name, cluster and table."""
-    samples = [one for family in parser.text_string_to_metric_families(text) for one in family.samples]
-    return {(one.name, one.labels["cluster"], one.labels.get("table", "")): one.value for one in samples}
+    samples = [sample for family in parser.text_string_to_metric_families(text) for sample in family.samples]
+    return {(sample.name, sample.labels["cluster"], sample.labels.get("table", "")): sample.value for sample in samples}
 
 
 def test_each_cluster_has_the_figures_of_its_last_complete_run(tmp_path):

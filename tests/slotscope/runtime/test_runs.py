@@ -379,9 +379,9 @@ write(sys.argv[1], sys.argv[2], int(sys.argv[3]), cluster=sys.argv[2])
 @pytest.mark.processes
 def test_concurrent_first_runs_in_an_empty_root_all_succeed(tmp_path):
     """As the jobs of several clusters that one clock starts."""
-    words = [[sys.executable, "-c", JOB, str(tmp_path), f"c{number}", str(number)] for number in range(4)]
+    commands = [[sys.executable, "-c", JOB, str(tmp_path), f"c{number}", str(number)] for number in range(4)]
     jobs = [
-        subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) for command in words
+        subprocess.Popen(command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) for command in commands
     ]
 
     assert [job.wait(120) for job in jobs] == [0] * 4

@@ -116,26 +116,26 @@ def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
             time.sleep(0.4)
             yield batch
 
-    words = how_far(spark, "tasks", "3 files, 5.60 GB")
-    told = {words()}
+    progress = how_far(spark, "tasks", "3 files, 5.60 GB")
+    lines = {progress()}
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(spark.range(0, 6, 1, 6).mapInArrow(slowly, "id long").collect)
         while not job.done():
-            told.add(words())
+            lines.add(progress())
             time.sleep(0.05)
 
-    assert "3 files, 5.60 GB" in told
+    assert "3 files, 5.60 GB" in lines
     assert any(
-        re.fullmatch(r"3 files, 5\.60 GB, [1-5] of 6 tasks, (16|33|50|66|83) %, about \d+ (s|min) left", one)
-        for one in told
+        re.fullmatch(r"3 files, 5\.60 GB, [1-5] of 6 tasks, (16|33|50|66|83) %, about \d+ (s|min) left", line)
+        for line in lines
     )
 
 
 def test_progress_of_a_job_with_a_known_share_shows_it_instead_of_tasks(spark):
     """As a replay, which reads its captures in one task."""
     share = 0.0
-    words = how_far(spark, "tasks", "2 files, 1.00 GB", lambda: share)
+    progress = how_far(spark, "tasks", "2 files, 1.00 GB", lambda: share)
 
-    assert words() == "2 files, 1.00 GB"
+    assert progress() == "2 files, 1.00 GB"
     share = 0.5
-    assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left", words())
+    assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left", progress())

@@ -43,9 +43,9 @@ def test_credentials_of_the_environment_are_in_no_text_and_no_setting(monkeypatc
 
 def test_only_settings_of_spark_are_accepted():
     assert Request(conf=("spark.x=1=2",)).spark_conf() == {"spark.x": "1=2"}
-    for words in ("spark.x", "x=1"):
+    for setting in ("spark.x", "x=1"):
         with pytest.raises(InputError, match="write KEY=VALUE"):
-            Request(conf=(words,))
+            Request(conf=(setting,))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def read(spark):
 
 def test_every_command_is_a_row_with_keys_slots_and_time(read, tmp_path):
     home = recorded_log("redis-7.0", "aof-plain", tmp_path)
-    told = {
+    expected = {
         (f"{home}/{path.name}", row.offset): row
         for path in home.glob("*.aof")
         for row in walk_log(path.read_bytes()).commands
@@ -29,16 +29,16 @@ def test_every_command_is_a_row_with_keys_slots_and_time(read, tmp_path):
 
     rows = {(row["source"], row["offset"]): row for row in read(home).collect()}
 
-    assert rows.keys() == told.keys()
+    assert rows.keys() == expected.keys()
     for place, row in rows.items():
-        command = told[place]
+        command = expected[place]
         assert row["command"].encode() == command.name
         assert (row["db"], row["words"], row["bytes"]) == (command.db, command.argc, command.size)
         assert [bytes(key) for key in row["keys"]] == [key.key for key in command.keys]
         assert row["slots"] == [key.slot for key in command.keys]
         assert (row["time"] is None) == (command.time_s < 0)
     (seconds,) = read(home).where("time is not null").selectExpr("min(unix_seconds(time))").first()
-    assert seconds == min(command.time_s for command in told.values() if command.time_s >= 0)
+    assert seconds == min(command.time_s for command in expected.values() if command.time_s >= 0)
 
 
 def test_a_cut_last_file_ends_where_a_server_ends_it(read, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from cluster_core.formats.capture.pcap import Packet
 from cluster_core.replay.rows import EventRow, NodeViewRow
 from schemas.caveats import Code
-from tests.benches.replayed_captures import Told, tell
+from tests.benches.replayed_captures import Replayed, replay_captures
 from tests.builders.edited_captures import (
     by_connection,
     later_by,
@@ -30,20 +30,20 @@ def packets() -> list[Packet]:
 
 
 @pytest.fixture(scope="module")
-def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return tell(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
+def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    return replay_captures(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
 
 
-def views(told: Told) -> dict[tuple[str, str], list[tuple[int, str, str, str, int]]]:
+def views(replayed: Replayed) -> dict[tuple[str, str], list[tuple[int, str, str, str, int]]]:
     """What every observer held of every node, in order."""
-    found: dict[tuple[str, str], list[tuple[int, str, str, str, int]]] = {}
-    for row in sorted(told.of_kind(NodeViewRow), key=lambda row: row.valid_from_ns):
-        told_now = (row.valid_from_ns, row.flags, row.master_id, row.slots, row.config_epoch)
-        found.setdefault((row.observer, row.node_id), []).append(told_now)
-    return found
+    result: dict[tuple[str, str], list[tuple[int, str, str, str, int]]] = {}
+    for row in sorted(replayed.of_kind(NodeViewRow), key=lambda row: row.valid_from_ns):
+        belief = (row.valid_from_ns, row.flags, row.master_id, row.slots, row.config_epoch)
+        result.setdefault((row.observer, row.node_id), []).append(belief)
+    return result
 
 
-def assert_same_story(actual: Told, whole: Told, near_ns: int = NEAR_NS) -> None:
+def assert_same_story(actual: Replayed, whole: Replayed, near_ns: int = NEAR_NS) -> None:
     """The same incidents, events and beliefs at the same times."""
     assert actual.stories() == whole.stories()
     mine, theirs = (
@@ -57,8 +57,8 @@ def assert_same_story(actual: Told, whole: Told, near_ns: int = NEAR_NS) -> None
     assert sum(len(rows) for rows in beliefs.values()) >= 0.99 * sum(len(rows) for rows in truth.values())
 
 
-def clock_notes(told: Told) -> list[str]:
-    return [note.text for note in told.notes if note.code is Code.CLOCKS]
+def clock_notes(replayed: Replayed) -> list[str]:
+    return [note.text for note in replayed.notes if note.code is Code.CLOCKS]
 
 
 @pytest.mark.long
@@ -71,7 +71,7 @@ def clock_notes(told: Told) -> list[str]:
     ],
 )
 def test_overlapping_points_are_put_on_the_clock_of_the_first_by_common_segments(
-    packets: list[Packet], whole: Told, tmp_path: Path, first: str, second: str, ahead_ns: int, text: str
+    packets: list[Packet], whole: Replayed, tmp_path: Path, first: str, second: str, ahead_ns: int, text: str
 ) -> None:
     """Whatever their names, and also where their times seem not to overlap."""
     files = [
@@ -79,7 +79,7 @@ def test_overlapping_points_are_put_on_the_clock_of_the_first_by_common_segments
         write(tmp_path / f"{second}.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], ahead_ns)),
     ]
 
-    actual = tell(*files)
+    actual = replay_captures(*files)
 
     assert_same_story(actual, whole, near_ns=NEAR_NS if ahead_ns < 0 else 0)
     (note,) = clock_notes(actual)
@@ -88,7 +88,7 @@ def test_overlapping_points_are_put_on_the_clock_of_the_first_by_common_segments
 
 @pytest.mark.long
 def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
-    packets: list[Packet], whole: Told, tmp_path: Path
+    packets: list[Packet], whole: Replayed, tmp_path: Path
 ) -> None:
     group = {p: sum(ports_of(p)) % 4 for p in packets}
     files = [
@@ -97,25 +97,27 @@ def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
         write(tmp_path / "c.pcap", later_by([p for p in packets if group[p] in (1, 2)], AHEAD_NS)),
     ]
 
-    actual = tell(*files)
+    actual = replay_captures(*files)
 
     assert_same_story(actual, whole, near_ns=0)
     assert len(clock_notes(actual)) == 2
 
 
 def test_the_offset_of_points_without_a_common_segment_is_unknown(packets: list[Packet], tmp_path: Path) -> None:
-    one, other = split(packets, by_connection)
+    first, second = split(packets, by_connection)
 
-    actual = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(other, AHEAD_NS)))
+    actual = replay_captures(write(tmp_path / "a.pcap", first), write(tmp_path / "b.pcap", later_by(second, AHEAD_NS)))
 
     (note,) = clock_notes(actual)
     assert note.startswith("the clock offset of b.pcap is unknown: ")
 
 
-def test_rotated_files_of_one_point_are_left_as_they_are(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
+def test_rotated_files_of_one_point_are_left_as_they_are(
+    packets: list[Packet], whole: Replayed, tmp_path: Path
+) -> None:
     half = len(packets) // 2
 
-    actual = tell(write(tmp_path / "a-1.pcap", packets[:half]), write(tmp_path / "a-2.pcap", packets[half:]))
+    actual = replay_captures(write(tmp_path / "a-1.pcap", packets[:half]), write(tmp_path / "a-2.pcap", packets[half:]))
 
     assert_same_story(actual, whole, near_ns=0)
     assert clock_notes(actual) == []

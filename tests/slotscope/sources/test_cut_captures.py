@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.incidents.incident import Incident
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from tests.benches.replayed_captures import Told, tell
+from tests.benches.replayed_captures import Replayed, replay_captures
 from tests.builders.edited_captures import cut_to, packets_of, write
 from tests.conftest import DATA
 
@@ -17,8 +17,8 @@ SNAPLEN = 200
 
 
 @pytest.fixture(scope="module")
-def whole() -> Told:
-    return tell(RECORDED / "bus.pcap.gz")
+def whole() -> Replayed:
+    return replay_captures(RECORDED / "bus.pcap.gz")
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +32,15 @@ def failover(incidents: list[Incident]) -> Incident:
     return actual
 
 
-def with_logs(*captures: Path) -> Told:
+def with_logs(*captures: Path) -> Replayed:
     """What captures and the recorded logs tell together."""
-    return tell(*captures, statements=PollsAndLogs((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))))
+    return replay_captures(*captures, statements=PollsAndLogs((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))))
 
 
 @pytest.mark.long
-def test_the_first_bytes_of_messages_show_elections_and_votes(whole: Told, cut: Path) -> None:
+def test_the_first_bytes_of_messages_show_elections_and_votes(whole: Replayed, cut: Path) -> None:
     """R3: type, sender and epochs stand in the first 80 bytes."""
-    actual, truth = failover(tell(cut).incidents), failover(whole.incidents)
+    actual, truth = failover(replay_captures(cut).incidents), failover(whole.incidents)
 
     assert (actual.winner, actual.epoch, actual.votes) == (truth.winner, truth.epoch, truth.votes)
     assert {step.actor for step in actual.steps if step.kind == "vote"} == {
@@ -49,7 +49,7 @@ def test_the_first_bytes_of_messages_show_elections_and_votes(whole: Told, cut: 
 
 
 @pytest.mark.parametrize("with_capture", [False, True])
-def test_logs_alone_show_the_failure_and_the_failover(whole: Told, cut: Path, with_capture: bool) -> None:
+def test_logs_alone_show_the_failure_and_the_failover(whole: Replayed, cut: Path, with_capture: bool) -> None:
     truth = failover(whole.incidents)
     incidents = failover(with_logs(*([cut] if with_capture else [])).incidents)
 
@@ -57,14 +57,14 @@ def test_logs_alone_show_the_failure_and_the_failover(whole: Told, cut: Path, wi
         truth.subject, truth.winner, truth.epoch, truth.votes,
     )  # fmt: skip
     mine, theirs = (
-        {(step.kind, step.actor): step.ts_ns for step in one.steps if step.kind in ("fail-decided", "vote", "won")}
-        for one in (incidents, truth)
+        {(step.kind, step.actor): step.ts_ns for step in incident.steps if step.kind in ("fail-decided", "vote", "won")}
+        for incident in (incidents, truth)
     )
     assert mine.keys() == theirs.keys()
     assert all(abs(mine[key] - theirs[key]) < 150_000_000 for key in mine)
 
 
-def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) -> None:
+def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Replayed) -> None:
     """They add events that packets do not show, each once."""
     both = with_logs(RECORDED / "bus.pcap.gz")
 
@@ -75,7 +75,7 @@ def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) ->
     )
 
 
-def test_all_nodes_that_logged_cluster_down_are_counted(whole: Told) -> None:
+def test_all_nodes_that_logged_cluster_down_are_counted(whole: Replayed) -> None:
     """R107: with a quick election most of them sent no header in between."""
     both = with_logs(RECORDED / "bus.pcap.gz")
     incident = failover(both.incidents)

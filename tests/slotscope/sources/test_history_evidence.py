@@ -15,7 +15,7 @@ from cluster_core.incidents.finders.failures import find_episodes
 from cluster_core.incidents.finders.outages import Outage, find_service
 from cluster_core.incidents.incident import Incident
 from tests.benches.history_evidence import Evidence, Recorded, TruePromotion
-from tests.benches.replayed_captures import Told
+from tests.benches.replayed_captures import Replayed
 from tests.conftest import DATA
 
 KINDS = {
@@ -31,23 +31,23 @@ BOTH = Evidence(logs=None, polls=None)
 
 
 @cache
-def told(name: str, evidence: Evidence) -> Told:
-    return RECORDED[name].told(evidence)
+def replay(name: str, evidence: Evidence) -> Replayed:
+    return RECORDED[name].replay(evidence)
 
 
 def failover(name: str, evidence: Evidence) -> Incident:
-    (incident,) = [incident for incident in told(name, evidence).incidents if incident.kind == "failover"]
+    (incident,) = [incident for incident in replay(name, evidence).incidents if incident.kind == "failover"]
     return incident
 
 
-def won(one: Incident) -> tuple[int, int]:
+def won(incident: Incident) -> tuple[int, int]:
     """Between which times it was promoted."""
-    won_ns = next(step.ts_ns for step in one.steps if step.kind == "won")
-    return one.promoted_min_ns or won_ns, won_ns
+    won_ns = next(step.ts_ns for step in incident.steps if step.kind == "won")
+    return incident.promoted_min_ns or won_ns, won_ns
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, BOTH], ids=lambda one: one.name)
+@pytest.mark.parametrize("evidence", [LOGS, POLLS, FEW, BOTH], ids=lambda case: case.name)
 def test_a_failover_is_detected_without_packets(name: str, evidence: Evidence) -> None:
     (true,) = RECORDED[name].promotions
 
@@ -82,7 +82,7 @@ def _own_row(text: str) -> str:
     return next(line for line in text.splitlines() if "myself" in line)
 
 
-@pytest.mark.parametrize("part", [LOGS, POLLS], ids=lambda one: one.name)
+@pytest.mark.parametrize("part", [LOGS, POLLS], ids=lambda case: case.name)
 @pytest.mark.parametrize("name", [*RECORDED, "polled-restart"])
 def test_logs_and_polls_together_know_each_outage_of_either_within_its_bounds(name: str, part: Evidence) -> None:
     assert len(outages(name, part)) > 0
@@ -92,7 +92,7 @@ def test_logs_and_polls_together_know_each_outage_of_either_within_its_bounds(na
 @cache
 def outages(name: str, evidence: Evidence) -> list[Outage]:
     """When which slots were not served, by the addresses of nodes."""
-    history = RESTARTED.told(evidence).history if name == "polled-restart" else told(name, evidence).history
+    history = RESTARTED.replay(evidence).history if name == "polled-restart" else replay(name, evidence).history
     service = find_service(history, find_episodes(history), find_promotions(history)).outages
     at = history.addresses
     return [row._replace(interval=row.interval._replace(node=at[row.interval.node])) for row in service]
@@ -109,21 +109,21 @@ def lost_outages(name: str, some: Evidence, more: Evidence) -> list[Outage]:
     ]
 
 
-def _is_narrower(one: Interval, other: Interval) -> bool:
+def _is_narrower(inner: Interval, outer: Interval) -> bool:
     """Whether the bounds of an outage lie within those of another; logs have whole milliseconds."""
-    ends = [NEVER if each.to_max_ns is None else each.to_max_ns for each in (one, other)]
+    ends = [NEVER if each.to_max_ns is None else each.to_max_ns for each in (inner, outer)]
     return (
-        one.node == other.node
-        and one.from_min_ns >= other.from_min_ns - LINE_NS
-        and one.from_max_ns <= other.from_max_ns + LINE_NS
-        and one.to_min_ns >= other.to_min_ns - LINE_NS
+        inner.node == outer.node
+        and inner.from_min_ns >= outer.from_min_ns - LINE_NS
+        and inner.from_max_ns <= outer.from_max_ns + LINE_NS
+        and inner.to_min_ns >= outer.to_min_ns - LINE_NS
         and ends[0] <= ends[1] + LINE_NS
     )
 
 
 def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -> None:
     """Its run id is another one, and neither it nor its replica has a key."""
-    actual = RESTARTED.told(POLLS).incidents
+    actual = RESTARTED.replay(POLLS).incidents
 
     (loss,) = [incident for incident in actual if incident.kind == "data-loss"]
     (restart,) = [incident for incident in actual if incident.kind == "restart"]
@@ -133,7 +133,7 @@ def test_polls_alone_show_that_a_restarted_master_lost_the_data_of_its_shard() -
 
 def test_rules_of_the_bus_are_not_checked_without_packets() -> None:
     """R164 and R165: logs and polls do not show the reports and votes that a verdict or a win rests on."""
-    findings = find_findings(told("bus-redis-7.0", BOTH).history)
+    findings = find_findings(replay("bus-redis-7.0", BOTH).history)
 
     assert {finding.code for finding in findings} == {"one-host"}
 
@@ -149,14 +149,16 @@ def subset(kinds: tuple[str, ...]) -> Evidence:
 
 def incidents(name: str, evidence: Evidence) -> set[tuple[str, str]]:
     """Kind and winner of each incident; a restart may be told by the failover that it ended."""
-    at = told(name, evidence).history.addresses
-    found = {(incident.kind, at.get(incident.winner, "")) for incident in told(name, evidence).incidents}
-    starts = (step.kind == "process-started" for incident in told(name, evidence).incidents for step in incident.steps)
-    return found | {("restart", "")} if any(starts) else found
+    at = replay(name, evidence).history.addresses
+    result = {(incident.kind, at.get(incident.winner, "")) for incident in replay(name, evidence).incidents}
+    starts = (
+        step.kind == "process-started" for incident in replay(name, evidence).incidents for step in incident.steps
+    )
+    return result | {("restart", "")} if any(starts) else result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kinds"), SUBSETS, ids=lambda one: one if isinstance(one, str) else "+".join(one))
+@pytest.mark.parametrize(("name", "kinds"), SUBSETS, ids=lambda case: case if isinstance(case, str) else "+".join(case))
 def test_more_evidence_never_finds_less(name: str, kinds: tuple[str, ...]) -> None:
     """Every incident found from a subset is found from each superset; the bounds of promotions and outages only narrow."""
     some = subset(kinds)

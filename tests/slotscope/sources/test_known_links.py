@@ -18,12 +18,12 @@ from tests.conftest import DATA
 RECORDED = ("bus-redis-7.0", "bus-valkey-9.1")
 
 
-def told(name: str, timeout_ms: int | None = None, before: bytes | None = None) -> tuple[dict[Any, list], bytes]:
+def replay(name: str, timeout_ms: int | None = None, before: bytes | None = None) -> tuple[dict[Any, list], bytes]:
     """Evidence of each process, other rows by kind, and what is known of each connection; the state."""
     folder = DATA / name
     captures = survey(find_captures([str(folder / "bus.pcap.gz")]), alone=before is None)
     statements = PollsAndLogs((str(folder / "polls.jsonl.gz"),) if before is None else ())
-    found: dict[Any, list] = {}
+    tables: dict[Any, list] = {}
     for batch in CaptureTask(
         CaptureOptions(tuple(captures), statements, timeout_ms, permissive=True, state=before)
     ).run():
@@ -32,13 +32,13 @@ def told(name: str, timeout_ms: int | None = None, before: bytes | None = None) 
             if kind == captured.STATE:
                 state = blob
             elif kind in (captured.META, captured.BEGIN):
-                found[f"facts {kind}"] = [blob]
+                tables[f"facts {kind}"] = [blob]
             else:
                 at = (kind, row["phase"], row["part"])
-                found.setdefault(at, []).extend(unpacked_table(blob).to_pylist())
+                tables.setdefault(at, []).extend(unpacked_table(blob).to_pylist())
     kept = load(state)["_dispatcher"]
-    found["connections"] = [kept._connections, kept._ids, kept.number, kept.clock_ns]
-    return found, state
+    tables["connections"] = [kept._connections, kept._ids, kept.number, kept.clock_ns]
+    return tables, state
 
 
 def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,11 +49,11 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_runs_of_messages_give_the_results_of_single_messages(name, timeout_ms, monkeypatch) -> None:
     """Evidence, sums of links, and what the next files go on from."""
-    actual, state = told(name, timeout_ms)
-    again, _ = told(name, timeout_ms, state)
+    actual, state = replay(name, timeout_ms)
+    again, _ = replay(name, timeout_ms, state)
 
     plainly(monkeypatch)
 
-    expected, state = told(name, timeout_ms)
+    expected, state = replay(name, timeout_ms)
     assert actual == expected
-    assert again == told(name, timeout_ms, state)[0]
+    assert again == replay(name, timeout_ms, state)[0]

@@ -111,22 +111,22 @@ def test_values_of_a_streamed_dump_are_those_of_the_file(held, tmp_path, monkeyp
     with replicated("redis-7.0") as (master, replica):
         master.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
         wait_for(lambda: replica.call("FUNCTION", "LIST"), "the replica to have the library")
-        actual = everything_told(live(replica), tmp_path)
+        actual = all_exports(live(replica), tmp_path)
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
-        expected = everything_told(str(Path(replica.directory) / "dump.rdb"), tmp_path)
+        expected = all_exports(str(Path(replica.directory) / "dump.rdb"), tmp_path)
 
     assert actual["resp"].startswith(b"*4\r\n$8\r\nFUNCTION")
     assert actual == expected
 
 
-def everything_told(source: str, folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def all_exports(source: str, folder: Path) -> dict[str, Any]:
+    exported: dict[str, Any] = {}
     for style in ("resp", "json"):
         out = folder / f"out.{style}"
         export_dumps(Request(rdb=(source,), to=style, out=str(out)))
-        told[style] = out.read_bytes()
-    return told
+        exported[style] = out.read_bytes()
+    return exported
 
 
 @pytest.mark.parametrize("name", sorted(BINARIES))
@@ -162,7 +162,7 @@ def test_a_record_above_the_memory_limit_is_one_line(monkeypatch):
 
 
 def test_a_connection_that_breaks_is_one_line_with_the_place():
-    """Half of the dump is there; before its first byte the words are others."""
+    """Half of the dump is there; before its first byte the message differs."""
     with replicated("valkey") as (_, replica):
         with breaking(replica, 100_000) as path, pytest.raises(TruncatedError) as broken:
             list(RdbUnitReader(RdbUnit(path, 0), memory=None))

@@ -85,7 +85,7 @@ def test_replies_stand_in_the_order_of_the_commands(redis_cluster_node):
 
 def test_a_hanging_node_is_waited_for_up_to_the_timeout():
     """It takes connections and says nothing: look and command end in time, the whole of a pipeline within one limit."""
-    with scripted(lambda words: None) as (port, _):
+    with scripted(lambda arguments: None) as (port, _):
         nodes = LiveNodes(Access(), ("a",), {"a": Address("127.0.0.1", port)})
         begun_s = time.monotonic()
         sight = nodes.look(["a"], 0.3)
@@ -101,9 +101,9 @@ def test_a_hanging_node_is_waited_for_up_to_the_timeout():
 def test_a_trickling_node_is_a_hanging_node():
     """A byte now and then does not begin the wait anew."""
 
-    def trickle(words: list[bytes]) -> bytes:
+    def trickle(arguments: list[bytes]) -> bytes:
         time.sleep(0.1)
-        return b"*9\r\n" if words[1:] == [b"MYID"] else b":1\r\n"
+        return b"*9\r\n" if arguments[1:] == [b"MYID"] else b":1\r\n"
 
     with scripted(trickle) as (port, _):
         nodes = LiveNodes(Access(), ("a",), {"a": Address("127.0.0.1", port)})
@@ -118,9 +118,9 @@ def test_a_trickling_node_is_a_hanging_node():
 def test_a_target_that_missed_a_migrate_is_not_waited_for_again():
     """Each wait keeps the source from its clients; another target is another matter."""
 
-    def answer(words: list[bytes]) -> bytes:
-        if words[0] == b"MIGRATE":
-            return b"-IOERR error or timeout reading to target instance\r\n" if words[2] == b"1" else b"+OK\r\n"
+    def answer(arguments: list[bytes]) -> bytes:
+        if arguments[0] == b"MIGRATE":
+            return b"-IOERR error or timeout reading to target instance\r\n" if arguments[2] == b"1" else b"+OK\r\n"
         return b"$1\r\ns\r\n"
 
     with scripted(answer) as (port, asked):
@@ -130,22 +130,22 @@ def test_a_target_that_missed_a_migrate_is_not_waited_for_again():
         nodes.close()
 
     assert [type(reply) for reply in replies] == [Refused, Lost, Answered, Lost]
-    assert [words[2:6] for words in asked if words[0] == b"MIGRATE"] == [
+    assert [arguments[2:6] for arguments in asked if arguments[0] == b"MIGRATE"] == [
         [b"1", b"", b"0", b"10000"],
         [b"2", b"", b"0", b"10000"],
     ]
 
 
-@pytest.mark.parametrize(("reply", "told_ms"), [(b"*2\r\n$1\r\na\r\n$4\r\n2500\r\n", 2500), (b"-NOPERM no\r\n", 0)])
-def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
+@pytest.mark.parametrize(("reply", "timeout_ms"), [(b"*2\r\n$1\r\na\r\n$4\r\n2500\r\n", 2500), (b"-NOPERM no\r\n", 0)])
+def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, timeout_ms):
     me = "a" * 40
     line = f"{me} 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n".encode()
 
-    def answer(words: list[bytes]) -> bytes:
+    def answer(arguments: list[bytes]) -> bytes:
         answers = {b"MYID": me.encode(), b"NODES": line, b"INFO": b"cluster_state:ok\r\n"}
-        if words[0] == b"CONFIG":
+        if arguments[0] == b"CONFIG":
             return reply
-        text = answers.get(words[-1], b"")
+        text = answers.get(arguments[-1], b"")
         return b"$%d\r\n%s\r\n" % (len(text), text)
 
     with scripted(answer) as (port, asked):
@@ -153,8 +153,8 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
         seen = [nodes.look([me]).nodes[me].node_timeout_ms for _ in range(3)]
         nodes.close()
 
-    assert seen == [told_ms] * 3
-    assert sum(words[0] == b"CONFIG" for words in asked) == 1
+    assert seen == [timeout_ms] * 3
+    assert sum(arguments[0] == b"CONFIG" for arguments in asked) == 1
 
 
 def test_unknown_masters_are_an_input_error(redis_cluster_node):

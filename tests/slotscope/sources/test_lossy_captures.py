@@ -9,7 +9,7 @@ import pytest
 from cluster_core.formats.capture.pcap import Packet
 from cluster_core.incidents.story import summary_of
 from schemas.caveats import Code
-from tests.benches.replayed_captures import Told, tell
+from tests.benches.replayed_captures import Replayed, replay_captures
 from tests.builders.edited_captures import packets_of, ports_of, with_loss, write
 from tests.conftest import DATA
 
@@ -20,17 +20,17 @@ def packets() -> list[Packet]:
 
 
 @pytest.fixture(scope="module")
-def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return tell(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
+def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    return replay_captures(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("share", "seed"), [(0.01, 1), (0.05, 2), (0.05, 3), (0.15, 4)])
 def test_packets_lost_at_random_leave_the_story_as_it_is(
-    packets: list[Packet], whole: Told, tmp_path: Path, share: float, seed: int
+    packets: list[Packet], whole: Replayed, tmp_path: Path, share: float, seed: int
 ) -> None:
     """No second failure, no clock that was set back; an outage may be shown by fewer nodes; the set-up stays a note."""
-    actual = tell(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
+    actual = replay_captures(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
 
     assert without_outages(actual) == without_outages(whole)
     assert actual.facts["clock_steps"] == 0
@@ -38,18 +38,20 @@ def test_packets_lost_at_random_leave_the_story_as_it_is(
 
 
 @pytest.mark.long
-def test_gaps_of_one_connection_leave_the_story_as_it_is(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
+def test_gaps_of_one_connection_leave_the_story_as_it_is(
+    packets: list[Packet], whole: Replayed, tmp_path: Path
+) -> None:
     """Every third packet of the busiest connection is missing."""
     ends = [tuple(sorted(ports_of(packet))) for packet in packets]
     busiest = max(set(ends), key=ends.count)
     kept = [packet for at, packet in enumerate(packets) if ends[at] != busiest or at % 3]
 
-    assert tell(write(tmp_path / "bus.pcap", kept)).stories() == whole.stories()
+    assert replay_captures(write(tmp_path / "bus.pcap", kept)).stories() == whole.stories()
 
 
-def without_outages(told: Told) -> list[tuple[str, str, str, str]]:
+def without_outages(replayed: Replayed) -> list[tuple[str, str, str, str]]:
     """The stories but for outages, which rest on single packets."""
-    return [story for story in told.stories() if story[0] != "outage"]
+    return [story for story in replayed.stories() if story[0] != "outage"]
 
 
 def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
@@ -59,10 +61,10 @@ def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
 
 @pytest.mark.parametrize("share", [0.2, 0.4])
 def test_a_capture_that_begins_in_the_middle_gives_its_part(
-    packets: list[Packet], whole: Told, tmp_path: Path, share: float
+    packets: list[Packet], whole: Replayed, tmp_path: Path, share: float
 ) -> None:
     """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""
-    actual = tell(write(tmp_path / "bus.pcap", between(packets, share, 2)))
+    actual = replay_captures(write(tmp_path / "bus.pcap", between(packets, share, 2)))
 
     assert without_outages(actual) == [story for story in whole.stories() if story[0] == "failover"]
     assert actual.facts["clock_steps"] == 0
@@ -71,12 +73,12 @@ def test_a_capture_that_begins_in_the_middle_gives_its_part(
 
 @pytest.mark.long
 def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
-    packets: list[Packet], whole: Told, tmp_path: Path
+    packets: list[Packet], whole: Replayed, tmp_path: Path
 ) -> None:
     """The election is not in the capture: no takeover is claimed, and the time of the promotion is a range that holds the true one."""
     kept = [*between(packets, 0, 0.4), *between(packets, 0.73, 2)]
 
-    actual = tell(write(tmp_path / "bus.pcap", kept))
+    actual = replay_captures(write(tmp_path / "bus.pcap", kept))
 
     (incident,) = [incident for incident in actual.incidents if incident.kind == "failover"]
     (truth,) = [incident for incident in whole.incidents if incident.kind == "failover"]
@@ -89,7 +91,7 @@ def test_a_failover_in_a_part_that_is_missing_has_an_unknown_cause(
 
 @pytest.mark.long
 def test_gaps_are_rows_with_the_nodes_at_both_ends(packets: list[Packet], tmp_path: Path) -> None:
-    actual = tell(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
+    actual = replay_captures(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
 
     assert actual.history.gaps
     assert all(gap.from_ns <= gap.to_ns for gap in actual.history.gaps)

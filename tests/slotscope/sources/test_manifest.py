@@ -95,7 +95,7 @@ def test_a_place_without_clusters_is_reported(tmp_path):
 def test_the_topology_of_polls_is_that_of_the_newest(tmp_path):
     polls = put(tmp_path / "polls.jsonl")
     text = NODES.read_text()
-    lines = [{"time": 1_795_254_729 + at, "node": "127.0.0.1:7001", "text": one} for at, one in enumerate(("", text))]
+    lines = [{"time": 1_795_254_729 + at, "node": "127.0.0.1:7001", "text": poll} for at, poll in enumerate(("", text))]
     polls.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
     actual = load_topology(str(polls))

@@ -32,7 +32,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("raw", "reason"), HOSTILE.values(), ids=HOSTILE)
 def test_an_invalid_reply_is_an_error_with_its_reason(raw, reason):
-    with scripted(lambda words: raw) as (port, _):
+    with scripted(lambda arguments: raw) as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError) as error:
             link.ask([("CLUSTER", "NODES")])
@@ -45,7 +45,7 @@ def test_an_invalid_reply_is_an_error_with_its_reason(raw, reason):
 
 def test_an_invalid_reply_after_replies_in_a_packet_is_an_error():
     """Replies that are here already are taken without waiting; what follows them is judged alike."""
-    with scripted(lambda words: b":1\r\n:2\r\nHTTP/1.1 400\r\n") as (port, _):
+    with scripted(lambda arguments: b":1\r\n:2\r\nHTTP/1.1 400\r\n") as (port, _):
         link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError, match="no reply: Protocol error"):
             link.ask([("CLUSTER", "NODES")] * 3)
@@ -76,7 +76,7 @@ def test_a_server_that_is_killed_while_it_is_asked_is_an_error_of_the_link(comma
 def test_a_reply_without_end_is_cut_off(monkeypatch):
     """Bytes that are taken for one reply have a bound, whatever its parts are."""
     monkeypatch.setattr(node_link, "REPLY_BYTES_MAX", 1 << 20)
-    with scripted(lambda words: b"*2000000000\r\n" + b"$3\r\nabc\r\n" * 300_000) as (port, _):
+    with scripted(lambda arguments: b"*2000000000\r\n" + b"$3\r\nabc\r\n" * 300_000) as (port, _):
         link = Access().connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError, match=r"a reply of more than 1,048,576 bytes"):
             link.ask([("INFO",)])
@@ -85,7 +85,7 @@ def test_a_reply_without_end_is_cut_off(monkeypatch):
 
 def test_a_refused_password_is_not_shown():
     with (
-        scripted(lambda words: b"-WRONGPASS no user has " + words[-1] + b"\r\n") as (port, asked),
+        scripted(lambda arguments: b"-WRONGPASS no user has " + arguments[-1] + b"\r\n") as (port, asked),
         pytest.raises(LinkError, match=r"^no user has \*\*\*$"),
     ):
         Access("u", "hush").connect(Address("127.0.0.1", port))
@@ -96,8 +96,8 @@ def test_a_refused_password_is_not_shown():
     "stats", [b":1\r\n", b"*1\r\n:7\r\n", b"*1\r\n*2\r\n:7\r\n*1\r\n:1\r\n", b"*1\r\n*2\r\n$1\r\nx\r\n*0\r\n"]
 )
 def test_slot_statistics_of_another_shape_are_no_answer(stats):
-    def answer(words: list[bytes]) -> bytes:
-        return stats if words[1] == b"SLOT-STATS" else b"$1\r\nx\r\n"
+    def answer(arguments: list[bytes]) -> bytes:
+        return stats if arguments[1] == b"SLOT-STATS" else b"$1\r\nx\r\n"
 
     with scripted(answer) as (port, _):
         actual = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0)).ask()
@@ -110,8 +110,8 @@ def test_a_permanent_refusal_is_reported_once_and_not_repeated():
     replies = {b"CLUSTER SLOT-STATS": b"-ERR unknown subcommand\r\n", b"INFO": b"-LOADING wait\r\n"}
     asked: list[bytes] = []
 
-    def answer(words: list[bytes]) -> bytes:
-        name = b" ".join(words[:2])
+    def answer(arguments: list[bytes]) -> bytes:
+        name = b" ".join(arguments[:2])
         asked.append(name)
         return replies.get(name, b"$1\r\nx\r\n")
 
@@ -119,7 +119,7 @@ def test_a_permanent_refusal_is_reported_once_and_not_repeated():
         poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0, persistence_s=0))
         answers = [poll.ask() for _ in range(3)]
 
-    assert [one.refused for one in answers if isinstance(one, Answer)] == [
+    assert [reply.refused for reply in answers if isinstance(reply, Answer)] == [
         "CLUSTER SLOT-STATS: ERR unknown subcommand",
         "",
         "",

@@ -83,7 +83,7 @@ def test_a_written_poll_reads_back():
 
 
 @pytest.mark.parametrize(
-    ("node", "text", "who"),
+    ("node", "text", "expected"),
     [
         ("10.9.9.9:1", TEXT, (A, "10.0.0.1:7000")),
         (None, TEXT, (A, "10.0.0.1:7000")),
@@ -93,11 +93,11 @@ def test_a_written_poll_reads_back():
         (7000, TEXT.replace("myself,", ""), ("", ":7000")),
     ],
 )
-def test_the_answer_names_its_node(node, text, who):
+def test_the_answer_names_its_node(node, text, expected):
     """The line with ``myself`` (R128) is believed before what the line of JSON says."""
     poll = read_poll(json.dumps({"time": NS, "node": node, "text": text}).encode(), line=1)
 
-    assert (poll.observer, poll.address) == who
+    assert (poll.observer, poll.address) == expected
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_an_unchanged_poll_has_the_previous_text(tmp_path):
 
 def test_answers_that_differ_only_in_times_are_equal():
     later = TEXT.replace(" 0 0 1 ", " 17 18 1 ")
-    one, two, down = (
+    first, second, down = (
         Answer(
             Address("10.0.0.1", 7000), 1, 2, text, f"cluster_state:{state}\r\ncluster_stats_messages_sent:{count}\r\n"
         ).belief()
         for text, state, count in ((TEXT, "ok", 1), (later, "ok", 2), (TEXT, "fail", 1))
     )
 
-    assert one == two != down
+    assert first == second != down
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *words) -> None: ...
+    def log_message(self, *arguments) -> None: ...
 
 
 @pytest.fixture

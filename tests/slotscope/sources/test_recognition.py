@@ -133,8 +133,8 @@ def known(**files: FileKind) -> list[Recognised]:
     return [Recognised(path, kind) for path, kind in files.items()]
 
 
-def words_of(found: list[Recognised]) -> dict[str, list[str]]:
-    jobs, _ = fitting_jobs(found, "R", "s")
+def arguments_of(recognised: list[Recognised]) -> dict[str, list[str]]:
+    jobs, _ = fitting_jobs(recognised, "R", "s")
     return {job.job: list(job.arguments) for job in jobs}
 
 
@@ -148,11 +148,11 @@ def test_files_of_one_kind_are_read_by_one_command():
         s=FileKind.SENTINEL_LOG,
     )
 
-    words = words_of(actual)
+    arguments = arguments_of(actual)
 
-    assert set(words) == {"history", "lab sentinel-replay"}
-    assert {"p", "l1", "l2", "n"} < set(words["history"])
-    assert "s" in words["lab sentinel-replay"]
+    assert set(arguments) == {"history", "lab sentinel-replay"}
+    assert {"p", "l1", "l2", "n"} < set(arguments["history"])
+    assert "s" in arguments["lab sentinel-replay"]
 
 
 def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
@@ -172,7 +172,7 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
         Recognised(increment, FileKind.AOF),
     ]
 
-    assert words_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
+    assert arguments_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
 
 
 def test_the_newest_topology_is_used_and_unusable_files_are_listed(tmp_path):

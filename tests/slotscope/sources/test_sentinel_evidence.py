@@ -29,20 +29,20 @@ def read(
         path = tmp_path / name
         path.write_text("\n".join(lines) + "\n")
         paths.append(str(path))
-    told = tmp_path / "polls.jsonl"
-    told.write_text("".join(json.dumps(line) + "\n" for line in polls or []))
+    polls_file = tmp_path / "polls.jsonl"
+    polls_file.write_text("".join(json.dumps(line) + "\n" for line in polls or []))
     strict = how.pop("strict", True)
-    return read_evidence(SentinelFiles(tuple(paths), (str(told),), **how), BadRecords(strict=strict))
+    return read_evidence(SentinelFiles(tuple(paths), (str(polls_file),), **how), BadRecords(strict=strict))
 
 
 def test_a_log_names_its_sentinel_and_version(tmp_path: Path) -> None:
     actual = read(tmp_path, logs={"sentinel.log": LINES})
 
-    started, told = actual.logged[ID]
+    started, event = actual.logged[ID]
     assert isinstance(started, Started)
     assert started.version == (9, 1)
-    assert isinstance(told, LoggedEvent)
-    assert told.channel == "+monitor"
+    assert isinstance(event, LoggedEvent)
+    assert event.channel == "+monitor"
 
 
 def test_logs_of_other_servers_are_skipped(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_the_users_mapping_overrides_the_lines(tmp_path, node, owner):
     path = write(tmp_path, "x.log")
     given = (f"x.log={node}",)
 
-    (found,) = find_logs([path], given)
-    log = ServerLog(found.path, LogOptions(given=given))
+    (log_file,) = find_logs([path], given)
+    log = ServerLog(log_file.path, LogOptions(given=given))
     observers = {line.observer for line in log}
 
     assert (log.owner.node_id, log.owner.ip, log.owner.port) == owner

@@ -23,16 +23,16 @@ TOPOLOGY = read_topology((FOLDER / "topology" / "nodes.txt").read_bytes(), sourc
 LOADS = ("keys", "serialized_bytes", "expires")
 
 
-def rows_of(tasks, told):
+def rows_of(tasks, options):
     numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})])
-    return [row for batch in tally_units(numbers, tasks, told) for row in batch.to_pylist()]
+    return [row for batch in tally_units(numbers, tasks, options) for row in batch.to_pylist()]
 
 
-def sums(rows, told, kind, *by):
+def sums(rows, options, kind, *by):
     """What tables add up: loads by the columns *by*, and by node, which those of groups do not have."""
-    node_of = {row["source"]: attribute(row["source"], {}, told.topology).node_id for row in rows}
+    node_of = {row["source"]: attribute(row["source"], {}, options.topology).node_id for row in rows}
     for source, owners in owners_of(rows).items():
-        node_of[source] = attribute(source, owners, told.topology).node_id
+        node_of[source] = attribute(source, owners, options.topology).node_id
     result = Counter()
     for row in rows:
         if row["kind"] == kind:

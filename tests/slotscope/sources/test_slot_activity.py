@@ -63,7 +63,7 @@ def test_commands_of_a_monitor_log_count_for_the_slots_of_their_keys(tmp_path):
         (120, '"EVAL" "return 1" "2" "a" "{a}3"'), (130, '"BITOP" "AND" "b" "b"'),
         (180, '"GET" "b"'),
     )  # fmt: skip
-    log = "OK\n" + "".join(f"{T + second}.000000 [0 h:1] {words}\n" for second, words in commands)
+    log = "OK\n" + "".join(f"{T + second}.000000 [0 h:1] {command}\n" for second, command in commands)
     (tmp_path / "m.log.gz").write_bytes(gzip.compress(log.encode()))
 
     actual = read_activity([], [str(tmp_path / "m.log.gz")], how="mean")

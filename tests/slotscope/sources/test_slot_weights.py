@@ -38,8 +38,8 @@ def slot_stats(first: int, last: int) -> list[Any]:
 def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
     """What a server of Redis 8.4 with all slots is said to hold, and what it was asked; *memory* are more lines of its INFO."""
 
-    def answer(words: list[bytes]) -> bytes:
-        match [word.upper() for word in words[:2]]:
+    def answer(arguments: list[bytes]) -> bytes:
+        match [word.upper() for word in arguments[:2]]:
             case [b"INFO", *_]:
                 return encode_value(INFO % memory, protocol=2)
             case [b"CLUSTER", b"NODES"]:
@@ -47,7 +47,7 @@ def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
             case [b"CLUSTER", b"INFO"]:
                 return encode_value(b"cluster_state:ok\r\n", protocol=2)
             case [b"CLUSTER", b"SLOT-STATS"]:
-                return encode_value(slot_stats(int(words[3]), int(words[4])), protocol=2)
+                return encode_value(slot_stats(int(arguments[3]), int(arguments[4])), protocol=2)
         return encode_value(RespError("ERR unexpected"), protocol=2)
 
     with scripted(answer) as (port, asked):
@@ -62,9 +62,9 @@ def test_no_key_is_sampled_if_servers_report_memory_of_slots() -> None:
     assert held == {"keys": {7: 2, 16000: 1}, "memory_bytes": {7: 300, 16000: 96}}
     assert not weights.memory
     assert (weights.counted_masters, weights.memory_error) == (1, None)
-    assert {int(words[4]) - int(words[3]) for words in asked if words[1] == b"SLOT-STATS"} == {255}
+    assert {int(arguments[4]) - int(arguments[3]) for arguments in asked if arguments[1] == b"SLOT-STATS"} == {255}
     assert not weights.limits.capacity
-    assert {b" ".join(words[:2]).upper() for words in asked} <= {
+    assert {b" ".join(arguments[:2]).upper() for arguments in asked} <= {
         b"INFO ALL",
         b"CLUSTER NODES",
         b"CLUSTER INFO",

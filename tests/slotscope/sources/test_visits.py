@@ -42,14 +42,14 @@ def chat(visit: Visit, questions: int) -> list[str]:
     return heard
 
 
-def say(words: list[bytes]) -> bytes:
-    return b"+%s\r\n" % words[1]
+def say(arguments: list[bytes]) -> bytes:
+    return b"+%s\r\n" % arguments[1]
 
 
 def test_servers_on_this_machine_are_queried_one_after_another() -> None:
     lock, answering, most = threading.Lock(), 0, 0
 
-    def answer(words: list[bytes]) -> bytes:
+    def answer(arguments: list[bytes]) -> bytes:
         nonlocal answering, most
         with lock:
             answering += 1
@@ -57,14 +57,14 @@ def test_servers_on_this_machine_are_queried_one_after_another() -> None:
         time.sleep(0.002)
         with lock:
             answering -= 1
-        return say(words)
+        return say(arguments)
 
     with scripted(answer) as (port, asked), visits(port, 3, rate=50.0) as nodes:
         assert all(node.is_here for node in nodes)
         in_turns((node, partial(chat, node, 4)) for node in nodes)
 
     assert most == 1
-    assert sorted(words[1] for words in asked) == [b"0"] * 4 + [b"1"] * 4 + [b"2"] * 4
+    assert sorted(arguments[1] for arguments in asked) == [b"0"] * 4 + [b"1"] * 4 + [b"2"] * 4
 
 
 def test_a_rest_holds_up_only_the_node_that_rests() -> None:
@@ -72,4 +72,4 @@ def test_a_rest_holds_up_only_the_node_that_rests() -> None:
         nodes[0].link.due_s = time.monotonic() + 0.5
         in_turns((node, partial(chat, node, 3)) for node in nodes)
 
-    assert [words[1] for words in asked] == [b"1"] * 3 + [b"0"] * 3
+    assert [arguments[1] for arguments in asked] == [b"1"] * 3 + [b"0"] * 3

@@ -84,9 +84,9 @@ def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_l
         return {"snapshot_id": name, "keys": 1, "bad_records": 0, "warnings": [], **expected}
 
     several = [("c", 2, 3), ("a", 2, 4), ("z", None, 9), ("y", 1, None), ("b", 1, 8)]
-    for one in several:
+    for arguments in several:
         load = {"node_id": "m", "slots": 1, "keys": 1, "keys_share": 1.0, "keys_over_mean": 1.0}
-        store(str(tmp_path), one[0], {SNAPSHOTS: [snapshot(*one)], NODE_LOAD: [load]})
+        store(str(tmp_path), arguments[0], {SNAPSHOTS: [snapshot(*arguments)], NODE_LOAD: [load]})
 
     connection = slotscope.connect(str(tmp_path))
     ordered = ask(connection, "SELECT snapshot_id FROM snapshot_order ORDER BY place").rows

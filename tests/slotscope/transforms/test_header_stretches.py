@@ -22,7 +22,7 @@ TEXTS = ("sender", "replicaof")
 
 
 def headers(seed: int) -> list[tuple]:
-    """Of three nodes: mostly the same words; now and then other ones, a silence, a clock, an epoch or an offset that goes back."""
+    """Of three nodes: mostly equal headers; now and then others, a silence, a clock, an epoch or an offset that goes back."""
     chance, rows, often = random.Random(seed), [], 0.02
     for node in ("a" * 40, "b" * 40, "c" * 40):
         ts_ns, master, epoch, slots, state, offset = SECOND, True, 5, 1, 0, 0
@@ -35,8 +35,8 @@ def headers(seed: int) -> list[tuple]:
             epoch += chance.random() < often / 2
             flags = (0x11 if master else 0x12) | (0x4 if chance.random() < often / 4 else 0)
             stale = epoch - (chance.random() < often)
-            who = "" if master else "d" * 40
-            rows.append((node, ts_ns, ref, flags, who, stale, 4, slots, state, max(offset, 0)))
+            master_id = "" if master else "d" * 40
+            rows.append((node, ts_ns, ref, flags, master_id, stale, 4, slots, state, max(offset, 0)))
     return rows
 
 
@@ -55,8 +55,8 @@ def batches(rows: list[tuple], size: int) -> list[pa.RecordBatch]:
 
 
 def notes(rows: list[tuple], basis: Basis, states: HeaderStates) -> list[tuple]:
-    found = [note for batch in fold_nodes(iter(batches(rows, 137)), basis, states) for note in batch.to_pylist()]
-    return [(note["kind"], note["texts"], note["numbers"], note["state"]) for note in found]
+    result = [note for batch in fold_nodes(iter(batches(rows, 137)), basis, states) for note in batch.to_pylist()]
+    return [(note["kind"], note["texts"], note["numbers"], note["state"]) for note in result]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -70,13 +70,13 @@ def test_headers_in_stretches_give_the_rows_of_single_headers(seed) -> None:
     expected = []
     for node in sorted({row[0] for row in rows}):
         plain, state = SpeechFolder(node, THRESHOLDS), SpeechFolder(node, THRESHOLDS)
-        for _, *said in (row for row in rows if row[0] == node):
-            plain.feed(SentHeader(*said))
-            if said[1] < settled:
-                state.feed(SentHeader(*said))
+        for _, *fields in (row for row in rows if row[0] == node):
+            plain.feed(SentHeader(*fields))
+            if fields[1] < settled:
+                state.feed(SentHeader(*fields))
         expected.append((plain.finish(basis.last_ns), state.finish(basis.last_ns)))
     states = [load(note[3], source="test").finish(basis.last_ns) for note in actual if note[0] == "state"]
-    assert states == [one for _, one in expected]
+    assert states == [state_row for _, state_row in expected]
     kinds = [note[2] for note in actual if note[0] != "state"]
     one_by_one = [
         [int(value) for value in span if not isinstance(value, str)] for spans, _ in expected for span in spans

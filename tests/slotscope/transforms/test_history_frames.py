@@ -18,7 +18,7 @@ from slotscope.transforms.history_frames import clock_warnings, unpacked, with_t
 from tests.builders.partial_rows import assert_rows, frame
 
 T0_NS = 1_700_000_000_123_456_789
-TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
+EVENT_COLUMNS = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
 
 
 def test_rows_without_spark_have_the_times_of_spark(spark):
@@ -111,17 +111,19 @@ def test_log_lines_are_events_also_without_packets(spark):
     )
 
 
-def told(observer, at_s, kind="election-won", epoch=1):
+def logged_event(observer, at_s, kind="election-won", epoch=1):
     return (observer, T0_NS + int(at_s * 1e9), kind, "", epoch)
 
 
 def test_a_log_an_hour_ahead_is_reported_and_an_agreeing_log_is_not(spark):
-    events = frame(spark, TOLD, *(told(node, at, epoch=at) for node in ("a", "b") for at in (1, 20, 40)))
+    events = frame(
+        spark, EVENT_COLUMNS, *(logged_event(node, at, epoch=at) for node in ("a", "b") for at in (1, 20, 40))
+    )
     logged = frame(
         spark,
-        TOLD,
-        *(told("a", at + 3600, epoch=at) for at in (1, 20, 40)),
-        *(told("b", at, epoch=at) for at in (1, 20, 40)),
+        EVENT_COLUMNS,
+        *(logged_event("a", at + 3600, epoch=at) for at in (1, 20, 40)),
+        *(logged_event("b", at, epoch=at) for at in (1, 20, 40)),
     )
 
     warnings = clock_warnings(logged, events)
@@ -129,7 +131,7 @@ def test_a_log_an_hour_ahead_is_reported_and_an_agreeing_log_is_not(spark):
     assert [(warning.severity, warning.code, warning.subject) for warning in warnings] == [
         ("warning", Code.LOG_CLOCK, "a")
     ]
-    assert clock_warnings(frame(spark, TOLD), events) == []
+    assert clock_warnings(frame(spark, EVENT_COLUMNS), events) == []
 
 
 def test_figures_of_a_case_are_known_in_the_runs_that_have_them():

@@ -18,20 +18,20 @@ MASTER, REPLICA, MYSELF = int(NodeFlags.MASTER), int(NodeFlags.REPLICA), int(Nod
 SELF_REPLICA = MYSELF | REPLICA
 
 
-def header(sender, ref, at_s, **said):
+def header(sender, ref, at_s, **fields):
     """A whole header on connection 1."""
     return {
         "message_id": ref, "ts_ns": T0_NS + int(at_s * SECOND), "connection": 1, "from_opener": True, "sender": sender,
         "current_epoch": Decimal(3), "config_epoch": Decimal(1), "repl_offset": Decimal(0), "bitmap_id": 5,
-        "node_flags": MYSELF | MASTER, "state": 0, "light": False, **said,
+        "node_flags": MYSELF | MASTER, "state": 0, "light": False, **fields,
     }  # fmt: skip
 
 
-def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0), **said):
+def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0), **fields):
     """The note of one span: claims that stayed the same from the first of *refs* to the last."""
     numbers = [
-        T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, said.get("slots", 5),
-        0, *offsets, int(said.get("silent", False)),
+        T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, fields.get("slots", 5),
+        0, *offsets, int(fields.get("silent", False)),
     ]  # fmt: skip
     return ("speech", [node, replicaof], numbers, None)
 
@@ -104,13 +104,13 @@ def test_unsigned_and_unknown_64_bit_numbers_are_clamped():
 
 def test_headers_read_in_two_parts_give_the_rows_of_all():
     """What is settled is not read again; what is not settled is in no state."""
-    told = [
+    headers = [
         header(A, 1, 0.0), header(A, 2, 0.1, current_epoch=Decimal(2)), header(B, 3, 0.2),
         header(A, 4, 0.3, node_flags=SELF_REPLICA, replicaof=B), header(B, 5, 0.4), header(A, 6, 0.5),
     ]  # fmt: skip
-    first = notes(*told[:4], states=HeaderStates(0, 4))
-    states = {words[0]: state for what, words, _, state in first if what == "state"}
-    rest = notes(*told[3:], states=HeaderStates(4, -1, states))
+    first = notes(*headers[:4], states=HeaderStates(0, 4))
+    states = {key[0]: state for what, key, _, state in first if what == "state"}
+    rest = notes(*headers[3:], states=HeaderStates(4, -1, states))
 
     assert set(states) == {A, B}
-    assert rest == notes(*told)
+    assert rest == notes(*headers)

@@ -54,9 +54,9 @@ def sums(rows):
     return PartialSums(rows, rows.filter(pc.equal(rows["kind"], UNIT)))
 
 
-def assert_table(spark, found, schema, *rows):
+def assert_table(spark, actual, schema, *rows):
     """Assert that a table has the columns of a DDL schema with these rows."""
-    assert_rows(spark_frame(spark, found), schema, *rows)
+    assert_rows(spark_frame(spark, actual), schema, *rows)
 
 
 LOADS = "keys long, serialized_bytes long, memory_bytes long, expires long, ops long"
@@ -226,11 +226,11 @@ def test_times_to_live_add_up_by_node_and_bucket(spark):
 
 
 def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
-    one = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
+    lists = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
     made = tables(
-        one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
-        one | {"number": 4, "keys": 1, "offset": 8, "part": 1},
-        one | {"number": 4, "keys": 7, "offset": 70, "text": "memory_bytes"}, nodes={"a.rdb": None},
+        lists | {"number": 0, "keys": 2, "offset": 0}, lists | {"number": 4, "keys": 3, "offset": 30},
+        lists | {"number": 4, "keys": 1, "offset": 8, "part": 1},
+        lists | {"number": 4, "keys": 7, "offset": 70, "text": "memory_bytes"}, nodes={"a.rdb": None},
     )  # fmt: skip
 
     assert_table(
@@ -335,7 +335,7 @@ def test_rows_in_spark_and_local_rows_make_the_same_tables(spark):
     units = rows.filter(pc.equal(rows["kind"], UNIT))
     nodes = {source: A for source in set(rows["source"].to_pylist()) if "7001" in source}
     kept = PartialSums(spark_frame(spark, rows).repartition(3), units, pieces=3)
-    here, other = (SnapshotTables(one, nodes, known, 5, 1, 6) for one in (PartialSums(rows, units), kept))
+    here, other = (SnapshotTables(sums, nodes, known, 5, 1, 6) for sums in (PartialSums(rows, units), kept))
     owners, prefixes = [None] * SLOT_COUNT, here.prefixes()
 
     assert counted(here.slot_load(owners)) == counted(other.slot_load(owners))

@@ -33,12 +33,12 @@ def log(**facts: Any) -> UnitFacts:
     return unit("/log", kind="aof", file="/log/x", **{"role": "increment", **facts})
 
 
-def codes_of(found: list[Caveat]) -> list[tuple[str, str]]:
-    return [(str(caveat.severity), str(caveat.code)) for caveat in found]
+def codes_of(caveats: list[Caveat]) -> list[tuple[str, str]]:
+    return [(str(caveat.severity), str(caveat.code)) for caveat in caveats]
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "text"),
+    ("caveats", "code", "text"),
     [
         (
             warnings.find_foreign([Foreign("a.rdb", A, 9), Foreign("a.rdb", B, 3), Foreign("a.rdb", None, 1)], OWNERS, NODES),
@@ -86,10 +86,12 @@ def codes_of(found: list[Caveat]) -> list[tuple[str, str]]:
         ),
     ],
 )  # fmt: skip
-def test_a_warning_names_the_input_and_the_figures(found: list[Caveat], code: tuple[str, str], text: list[str]) -> None:
-    assert codes_of(found) == [code]
-    assert [word for word in text if word not in found[0].text] == []
-    assert found[0].text.isprintable()
+def test_a_warning_names_the_input_and_the_figures(
+    caveats: list[Caveat], code: tuple[str, str], text: list[str]
+) -> None:
+    assert codes_of(caveats) == [code]
+    assert [word for word in text if word not in caveats[0].text] == []
+    assert caveats[0].text.isprintable()
 
 
 def test_sound_inputs_have_no_warning() -> None:
