@@ -179,8 +179,8 @@ def check_replication(history: History) -> list[Finding]:
 def lags(history: History, node: str, source: Source) -> Iterator[Lag]:
     """Yield the lag of *node* at each sample of *source* in which it was a replica.
 
-    The master's offset is that of its last sample before, so the true lag may be larger.  Its next sample must go on from there: a
-    restarted master counts anew.
+    The master's offset is that of its previous sample, so the true lag may be larger. Its next offset must not be smaller:
+    a restarted master starts at zero.
     """
     for sample in history.samples[node, source]:
         own = history.view_at(node, node, sample.ts_ns)

@@ -31,7 +31,7 @@ from cluster_core.slots.slot_set import SlotSet
 PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
 """Mechanisms of promotion (R93, R97)."""
 UNKNOWN_SLOTS = -1
-"""Number of unknown slots in `History.slots_of`."""
+"""Number that stands for unknown slots in `History.slots_of`."""
 RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes of a process changing its id (R82)."""
 

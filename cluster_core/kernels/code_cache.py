@@ -80,7 +80,7 @@ class CodeCache:
         try:
             file.save(key, _with_outline(*compiled._reduce()))
         except OSError:
-            return  # no room: this process has its code all the same
+            return  # no room: this process keeps its code in memory
 
     def flush(self) -> None:
         """Keep all entries: changed sources have another folder."""

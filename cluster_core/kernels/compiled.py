@@ -24,7 +24,7 @@ _WHOLE_TYPE = _TYPES.dispatch(np.ndarray)
 
 
 def _type_of_array(array: Any, context: Any) -> Any:
-    """Return numba's type of an array, without loading masked arrays (a twenty-fifth of a second)."""
+    """Return numba's type of an array, without loading masked arrays (40 ms)."""
     if "numpy.ma" in sys.modules:
         return _WHOLE_TYPE(array, context)
     try:

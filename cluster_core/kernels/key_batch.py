@@ -132,7 +132,7 @@ def known(values: NDArray[np.generic], kind: pa.DataType) -> pa.Array:
 
 @cache
 def _names(names: tuple[str, ...]) -> pa.Array:
-    """Return *names* as Arrow, lazily: a first array loads pandas, a third of a second."""
+    """Return *names* as Arrow, lazily: the first array loads pandas (0.3 s)."""
     import pyarrow as pa
 
     return pa.array(names)
@@ -156,12 +156,12 @@ def key_array(batch: KeyBatch) -> pa.Array:
 
 
 def type_names(codes: NDArray[np.generic]) -> pa.Array:
-    """Return `KEY_TYPES` words for type codes."""
+    """Return names of `KEY_TYPES` for type codes."""
     return named(codes, KEY_TYPES)
 
 
 def encoding_names(codes: NDArray[np.generic]) -> pa.Array:
-    """Return `ENCODINGS` words for encoding codes."""
+    """Return names of `ENCODINGS` for encoding codes."""
     return named(codes, ENCODINGS)
 
 

@@ -38,7 +38,7 @@ _U56 = np.uint64(56)
 _U64 = np.uint64(64)
 _BYTE = np.uint64(0xFF)
 _SLOT_MASK = np.uint64(SLOT_COUNT - 1)
-_signed: Any = np.int64  # numba makes a float of a number that is now signed, now unsigned
+_signed: Any = np.int64  # numba turns a mix of signed and unsigned integers into a float
 _OPEN = np.uint8(ord("{"))
 _CLOSE = np.uint8(ord("}"))
 
@@ -308,7 +308,7 @@ def key_slots(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.uint16]:
     Takes binary and string arrays (hashed as UTF-8) in all variants, dictionaries, slices and chunked arrays. Raises
     ValueError with the row of the first null, TypeError for any other type.
     """
-    import pyarrow as pa  # a twentieth of a second that skims do not need
+    import pyarrow as pa  # 50 ms that skims do not need
 
     if keys.null_count:
         raise ValueError(f"row {keys.is_null().index(True).as_py()} of the keys is null")

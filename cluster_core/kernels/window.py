@@ -15,7 +15,7 @@ _ROOM_BYTES_MIN = 4096
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes that the next atom needs, a lower bound
-    SKIP,  # bytes to pass over
+    SKIP,  # bytes to skip
 ) = range(1, 6)
 
 

@@ -172,7 +172,7 @@ class _TailReader:
         read = self._length() if self._generation > 1 else _NOT_READ
         pending = [_Pending(self._raw_id(), self._time(), self._length()) for _ in range(self._length())]
         consumers = [self._consumer() for _ in range(self._length())]
-        if self._generation >= 5:  # entries that were handed back and wait for any consumer
+        if self._generation >= 5:  # returned entries wait for any consumer
             handed_back = self._length()
             self._bytes(16 * handed_back)
         return _Group(name, last_id, None if read == _NOT_READ else read, pending, consumers)
@@ -438,7 +438,7 @@ class ValueWriter:
         self._forget(kept=begun)
 
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
-        """Count the key, or raise *refusal*, or a decoding error; also raise if part of the key was output (*is_gone*)."""
+        """Count the key as left out, or raise *refusal* or a decoding error; raise also if part of the key was output (*is_gone*)."""
         offset = int(batch.offset[row])
         reason = str(refusal) if refusal else "its value does not match its header"
         if self._permissive and not is_gone:

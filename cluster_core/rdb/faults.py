@@ -87,13 +87,13 @@ _SENTENCES = {
 
 
 def unknown(number: int) -> int:
-    """Return the fault of a byte that begins nothing in its file: an opcode or a value type that is not known."""
+    """Return the fault of an invalid first byte: an unknown opcode or value type."""
     return OPCODE if number >= OPCODE_MIN else TYPE
 
 
 def describe(code: int, a: int, b: int) -> str:
     """Return the sentence of fault *code* with its two numbers; for a type, *b* is 1 for a Valkey file."""
-    if a < 0 and code != EXPIRY:  # a kernel's 64 bits have a sign
+    if a < 0 and code != EXPIRY:  # kernels have signed 64-bit integers only
         a += 1 << 64
     sentence = _SENTENCES[code].format(a=a, b=b)
     meaning = meaning_of(a) if code in (TYPE, UNREAD_TYPE) and not b else ""

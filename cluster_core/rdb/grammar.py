@@ -178,10 +178,10 @@ OPCODE_MIN = 128
     B_UNKNOWN,
     B_TYPE,  # the value type of a key
     B_UNREAD_TYPE,
-    B_ATTRIBUTE,  # stands before the type of a key
-    B_INNER_ATTRIBUTE,  # the same behind another attribute, else a record of its own
+    B_ATTRIBUTE,  # an attribute before the type of a key
+    B_INNER_ATTRIBUTE,  # an attribute behind another attribute, else a record
     B_KEY_META,  # module metadata of the next key
-    B_RECORD,  # a record that is no key
+    B_RECORD,  # a record other than a key
 ) = range(7)
 
 

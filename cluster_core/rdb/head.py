@@ -40,7 +40,7 @@ class RdbHead(NamedTuple):
 
     @property
     def small_lists_are_listpacks(self) -> bool:
-        """Return whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
+        """Return whether a list with a single packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
         if self.dialect == DIALECT_VALKEY or self.version >= 11:
             return True
         return self.server.startswith("valkey") or _number(self.server) >= (7, 2)

@@ -40,7 +40,7 @@ DONE, SCRATCH, UNKNOWN = 0, 1, -1
     LISTPACK_BYTES,
     ZIPLIST_BYTES,
     ENTRY_BEFORE,  # bytes of the last entry of a ziplist
-    TEXTS,  # strings that are no numbers
+    TEXTS,  # strings other than integers
     WIDTH,  # of an intset
     FIELD,  # length of a field before its value, or -1
     NODES_MET,
@@ -119,8 +119,8 @@ def _integer_of(data: Any, at: int, size: int) -> int:
 
 
 @borrowing()
-def _take_word(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, models: Any, measure: int) -> None:
-    """Add one word of an element; a string counts as a number if a server encodes it so."""
+def _take_part(data: Any, form: int, at: int, size: int, acc: Any, parts: Any, models: Any, measure: int) -> None:
+    """Add one part of an element; a string counts as a number if a server encodes it so."""
     if form == INTEGER:
         take_string(acc, parts, models, measure, _digits(at), at, True)
     elif form != COMPRESSED and 0 < size <= _INTEGER_DIGITS_MAX and is_integer(data, at, size):
@@ -249,8 +249,8 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
             if form == IN_SCRATCH and not is_packed:
                 form = np.int64(COMPRESSED)
             source = scratch if form == IN_SCRATCH else data
-            _take_word(source, form, at, size, acc, parts, tables, measure)
-            if st[state.WORDS_OF_ONE] > 1:
+            _take_part(source, form, at, size, acc, parts, tables, measure)
+            if st[state.ELEMENT_PARTS] > 1:
                 form, at, size = st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES]
                 if measure == grammar.M_ZSET:
                     _take_score(acc, form, at, size)
@@ -258,7 +258,7 @@ def _take_elements(data: Any, st: Any, measure: int, sums: Any, conditions: Any,
                     if form == IN_SCRATCH and not is_packed:
                         form = np.int64(COMPRESSED)
                     source = scratch if form == IN_SCRATCH else data
-                    _take_word(source, form, at, size, acc, parts, tables, measure)
+                    _take_part(source, form, at, size, acc, parts, tables, measure)
         st[state.LEFT] -= 1
         pass_element(st)
 

@@ -37,7 +37,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes that the next atom needs, a lower bound
-    SKIP,  # bytes to pass over
+    SKIP,  # bytes to skip
     ROW,  # rows in the batch
     KEY_POS,  # bytes in the batch's key buffer
     DB,
@@ -86,7 +86,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     SIZE_KNOWN,
     SIZE_BYTES,
     SIZE_UNITS,  # expected units, see `cluster_core.memory.structures`
-    TEXT,  # bytes of the string that was passed last
+    TEXT,  # bytes of the last skipped string
     TEXT_LZF,  # its compressed bytes, or -1
     FIELD,
     FIELD_VALUE,
@@ -94,7 +94,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     MARKS,  # of the elements, see `memory_sizes.whole_size`
     LIST_COMPRESSED,  # bytes of a list with nodes compressed in memory
     LIST_ENDS,  # state of its ends: see `_list_node`
-    STREAM_NODE,  # bytes of the listpack that came last
+    STREAM_NODE,  # bytes of the last listpack
     TREE_IDS,
     TREE_NODES,
     TREE_BYTES,
@@ -102,7 +102,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
     TREE_LOW,
     META_AT,  # file offset of the record with skipped metadata, plus 1; 0 for none
     BY_RECORD,  # whether to answer RECORD after each record other than a key
-    OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset
+    OTHER_OP,  # of such a record, 0 if none was skipped; offset of its first byte
     OTHER_BEGIN,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
 ) = range(72)

@@ -23,12 +23,12 @@ from cluster_core.rdb.walk_packed import add_to_tree, end_tree
 # Actions.
 (
     LENGTHS,  # pass *argument* lengths; the last is kept in *place*, if any, and must be a possible count
-    CLASSES,  # a count of classes of metadata
+    CLASSES,  # a count of metadata classes
     STRING,
     BYTES,  # pass *argument* bytes
     FLAG,  # a length: the body follows unless it is 0; at most *argument*
     EACH,  # the body, repeated as counted at *place*
-    IDS,  # the same, each time behind *argument* bytes that begin with the id of an entry
+    IDS,  # as above, each after *argument* bytes that begin with the id of an entry
     MODULE_FIELDS,  # fields of a module, up to the end mark
     ARRAY_ELEMENT,  # index, kind and value
     STREAM_LENGTH,

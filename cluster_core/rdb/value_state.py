@@ -6,7 +6,7 @@ JSON, RESP, SIZES = range(3)
 """Formats: a line of JSON per key; commands that create the key; none, without expanding strings."""
 
 IN_DATA, IN_SCRATCH, INTEGER, DOUBLE = range(4)
-"""Forms of a word: bytes in the data or the scratch, or a number in the place itself (for a double, its bits)."""
+"""Forms of a part: bytes in the data or the scratch, or a number in the place itself (for a double, its bits)."""
 
 # Answers.
 GO, DONE, FULL, SCRATCH, RARE, FAULT, REFUSED, PLAIN, TAIL = range(9)
@@ -45,13 +45,13 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_ARRAY, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, 
     FIELDS_AT,  # names of fields that the node's entries share
     FIELDS,
     FIELDS_BYTES,  # of these names
-    FIRST_FORM,  # the words of the current element: form, place, bytes
+    FIRST_FORM,  # the parts of the current element: form, place, bytes
     FIRST_AT,
     FIRST_BYTES,
     SECOND_FORM,
     SECOND_AT,
     SECOND_BYTES,
-    WORDS_OF_ONE,
+    ELEMENT_PARTS,
     ONE_EXPIRE,
     AFTER,  # start of the next element
     CHUNK,  # remaining elements of the current command

@@ -1,7 +1,7 @@
 """Walk the elements of one value that is whole in memory.
 
 `begin_value` finds the value of a record, `find_element` the next element; `pass_element` skips it. An element has one or
-two words: form, place and bytes (`value_state`). Strings lie in the data or, if compressed, in the scratch.
+two parts: form, place and bytes (`value_state`). Strings lie in the data or, if compressed, in the scratch.
 """
 
 # numba compiles `int` as int64
@@ -28,7 +28,7 @@ _SPECIAL_SCORES = np.array([float("nan"), float("inf"), float("-inf")]).view(np.
 
 @borrowing()
 def _find_string(data: Any, st: Any, scratch: Any, at: int, free: int, place: int) -> tuple[int, int, int]:
-    """Record the string at *at* as the word *place*, expanded to *scratch* from *free* on if compressed.
+    """Record the string at *at* as the part *place*, expanded to *scratch* from *free* on if compressed.
 
     Return the answer, the position after it, and the first free place of *scratch*.
     """
@@ -38,9 +38,9 @@ def _find_string(data: Any, st: Any, scratch: Any, at: int, free: int, place: in
     if size <= 0 or after > st[state.END]:
         return np.int64(state.FAULT), at, free
     if kind == INT_STRING:
-        _note_word(st, place, INTEGER, signed_integer(data, begin, body), np.int64(0))
+        _note_part(st, place, INTEGER, signed_integer(data, begin, body), np.int64(0))
     elif kind == LZF_STRING:
-        _note_word(st, place, IN_SCRATCH, free, raw)
+        _note_part(st, place, IN_SCRATCH, free, raw)
         if st[state.FORMAT] == state.SIZES:
             return np.int64(state.GO), after, free
         if free + raw > scratch.size:
@@ -50,13 +50,13 @@ def _find_string(data: Any, st: Any, scratch: Any, at: int, free: int, place: in
             return np.int64(state.FAULT), at, free
         free += raw
     else:
-        _note_word(st, place, IN_DATA, begin, body)
+        _note_part(st, place, IN_DATA, begin, body)
     return np.int64(state.GO), after, free
 
 
 @borrowing()
 def find_entry(data: Any, at: int, end: int, form: int, side: int) -> tuple[int, int, int, int]:
-    """Return the word of the packed entry at *at* before the end mark *end*, and the position after it (-1: no entry).
+    """Return the part for the packed entry at *at* before the end mark *end*, and the position after it (-1: no entry).
 
     *side* is 0 for a name and 1 for a value of a zipmap.
     """
@@ -122,7 +122,7 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
     st[state.END] = end
     st[state.TYPE] = g[kind, columns.KEY_TYPE]
     st[state.ONE_EXPIRE] = -1
-    st[state.WORDS_OF_ONE] = 2 if st[state.TYPE] in (grammar.ZSET, grammar.HASH) else 1
+    st[state.ELEMENT_PARTS] = 2 if st[state.TYPE] in (grammar.ZSET, grammar.HASH) else 1
     st[state.SECOND_FORM] = st[state.SECOND_AT] = st[state.SECOND_BYTES] = 0
     layout = g[kind, columns.LAYOUT]
     if g[kind, columns.SKIPPED_ENTRIES] != 0:
@@ -169,8 +169,8 @@ def begin_value(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
 
 
 @borrowing(forceinline=True)
-def _note_word(st: Any, place: int, form: int, at: int, size: int) -> None:
-    """Record a word of the current element; *place* is `FIRST_FORM` or `SECOND_FORM`."""
+def _note_part(st: Any, place: int, form: int, at: int, size: int) -> None:
+    """Record a part of the current element; *place* is `FIRST_FORM` or `SECOND_FORM`."""
     st[place] = form
     st[place + 1] = at
     st[place + 2] = size
@@ -191,11 +191,11 @@ def _find_score(data: Any, at: int, end: int, st: Any) -> int:
         return np.int64(-1)
     size = np.int64(data[at])
     if size >= _SPECIAL_SCORE_MIN:
-        _note_word(st, state.SECOND_FORM, DOUBLE, _SPECIAL_SCORES[size - _SPECIAL_SCORE_MIN], np.int64(0))
+        _note_part(st, state.SECOND_FORM, DOUBLE, _SPECIAL_SCORES[size - _SPECIAL_SCORE_MIN], np.int64(0))
         return at + 1
     if size == 0 or at + 1 + size > end:
         return np.int64(-1)
-    _note_word(st, state.SECOND_FORM, IN_DATA, at + 1, size)
+    _note_part(st, state.SECOND_FORM, IN_DATA, at + 1, size)
     return at + 1 + size
 
 
@@ -219,7 +219,7 @@ def _find_unpacked(data: Any, st: Any, g: Any, scratch: Any) -> int:
     if mode == grammar.E_SCORE:
         if at + 8 > end:
             return np.int64(state.FAULT)
-        _note_word(st, state.SECOND_FORM, DOUBLE, little_endian(data, at, 8), np.int64(0))
+        _note_part(st, state.SECOND_FORM, DOUBLE, little_endian(data, at, 8), np.int64(0))
         at += 8
     elif mode == grammar.E_SCORE_TEXT:
         at = _find_score(data, at, end, st)
@@ -258,7 +258,7 @@ def _find_array_element(data: Any, st: Any, scratch: Any) -> int:
     if at + 8 > end:
         return np.int64(state.FAULT)
     form = INTEGER if kind == grammar.ARRAY_INTEGER else DOUBLE
-    _note_word(st, state.FIRST_FORM, form, little_endian(data, at, 8), np.int64(0))
+    _note_part(st, state.FIRST_FORM, form, little_endian(data, at, 8), np.int64(0))
     st[state.AFTER] = at + 8
     return np.int64(state.GO)
 
@@ -302,18 +302,18 @@ def _find_packed(source: Any, st: Any, g: Any) -> int:
         width = st[state.WIDTH]
         if at + width > stop:
             return np.int64(state.FAULT)
-        _note_word(st, state.FIRST_FORM, INTEGER, signed_integer(source, at, width), np.int64(0))
+        _note_part(st, state.FIRST_FORM, INTEGER, signed_integer(source, at, width), np.int64(0))
         st[state.AFTER] = at + width
         return np.int64(state.GO)
     entry, begin, size, at = find_entry(source, at, stop, form, np.int64(0))
     if at < 0:
         return np.int64(state.FAULT)
-    _note_word(st, state.FIRST_FORM, inside if entry == IN_DATA else entry, begin, size)
-    if st[state.WORDS_OF_ONE] > 1:
+    _note_part(st, state.FIRST_FORM, inside if entry == IN_DATA else entry, begin, size)
+    if st[state.ELEMENT_PARTS] > 1:
         entry, begin, size, at = find_entry(source, at, stop, form, np.int64(1))
         if at < 0:
             return np.int64(state.FAULT)
-        _note_word(st, state.SECOND_FORM, inside if entry == IN_DATA else entry, begin, size)
+        _note_part(st, state.SECOND_FORM, inside if entry == IN_DATA else entry, begin, size)
         if g[kind, columns.ENTRIES] > 2:  # field, value, expiry
             entry, expire, _, at = find_entry(source, at, stop, form, np.int64(0))
             if at < 0 or entry != INTEGER:

@@ -32,7 +32,7 @@ from cluster_core.rdb.walk_packed import entry_value, listpack_entry_bytes
 
 Numbers = NDArray[np.int64]
 FRAME_BYTES_MAX = 512
-"""Maximum bytes around the words of an element, and around a value, without the key."""
+"""Maximum bytes around the parts of an element, and around a value, without the key."""
 CHUNK_ELEMENTS = 128
 """Elements per command."""
 
@@ -106,14 +106,14 @@ def _put_bulk_number(out: Any, at: int, form: int, value: int) -> int:
 
 
 @borrowing(forceinline=True)
-def _put_bulk_word(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
+def _put_bulk_part(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form >= INTEGER:
         return _put_bulk_number(out, at, form, begin)
     return put_bulk(out, at, source, begin, size)
 
 
 @borrowing(forceinline=True)
-def _put_json_word(st: Any, out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
+def _put_json_part(st: Any, out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form < INTEGER:
         return put_json(st, out, at, source, begin, size)
     out[at] = 34
@@ -123,7 +123,7 @@ def _put_json_word(st: Any, out: Any, at: int, source: Any, form: int, begin: in
 
 
 @borrowing(forceinline=True)
-def _put_bare_word(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
+def _put_bare_part(out: Any, at: int, source: Any, form: int, begin: int, size: int) -> int:
     if form == DOUBLE:
         return put_double(out, at, begin)
     return put_integer(out, at, begin) if form == INTEGER else put(out, at, source, begin, size)
@@ -135,10 +135,10 @@ def _put_key(out: Any, at: int, st: Any, names: Any) -> int:
 
 
 @borrowing(forceinline=True)
-def _has_room(st: Any, out: Any, word_bytes: int) -> bool:
-    """Return whether the key's name and *word_bytes* of words fit into *out*; else set `WANT`."""
+def _has_room(st: Any, out: Any, part_bytes: int) -> bool:
+    """Return whether the key's name and *part_bytes* of parts fit into *out*; else set `WANT`."""
     need = FRAME_BYTES_MAX + JSON_BYTES_MAX * st[state.KEY_BYTES]
-    need += word_bytes if st[state.FORMAT] == state.RESP else JSON_BYTES_MAX * word_bytes
+    need += part_bytes if st[state.FORMAT] == state.RESP else JSON_BYTES_MAX * part_bytes
     st[state.WANT] = need
     return st[state.OUT] + need <= out.size
 
@@ -202,7 +202,7 @@ def _put_command(st: Any, out: Any, at: int, names: Any) -> int:
         left = min(st[state.LEFT], np.int64(CHUNK_ELEMENTS))
     st[state.CHUNK] = left
     out[at] = 42
-    at = put_line_end(out, put_integer(out, at + 1, 2 + left * st[state.WORDS_OF_ONE]))
+    at = put_line_end(out, put_integer(out, at + 1, 2 + left * st[state.ELEMENT_PARTS]))
     out[at] = 36
     at = put_line_end(out, put_integer(out, at + 1, np.int64(_COMMANDS[kind, 0])))
     return _put_key(out, put_line_end(out, _put_row(out, at, _COMMANDS, kind)), st, names)
@@ -216,15 +216,15 @@ def _put_resp(st: Any, out: Any, at: int, names: Any, first: Any, second: Any) -
     kind = st[state.TYPE]
     form, place, size = st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES]
     if kind == grammar.ZSET:
-        at = _put_bulk_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
-    at = _put_bulk_word(out, at, first, form, place, size)
+        at = _put_bulk_part(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
+    at = _put_bulk_part(out, at, first, form, place, size)
     if kind == grammar.HASH:
-        at = _put_bulk_word(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
+        at = _put_bulk_part(out, at, second, st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES])
         if st[state.ONE_EXPIRE] >= 0:
             at = _put_key(out, put(out, at, _HPEXPIREAT, np.int64(0), _HPEXPIREAT.size), st, names)
             at = _put_bulk_number(out, at, np.int64(INTEGER), st[state.ONE_EXPIRE])
             at = put(out, at, _FIELDS, np.int64(0), _FIELDS.size)
-            at = _put_bulk_word(out, at, first, form, place, size)
+            at = _put_bulk_part(out, at, first, form, place, size)
     return at
 
 
@@ -240,17 +240,17 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
     if st[state.DONE_ELEMENTS] > 0:
         out[at] = 44
         at += 1
-    at = _put_json_word(st, out, at, first, st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES])
-    if st[state.WORDS_OF_ONE] == 1:
+    at = _put_json_part(st, out, at, first, st[state.FIRST_FORM], st[state.FIRST_AT], st[state.FIRST_BYTES])
+    if st[state.ELEMENT_PARTS] == 1:
         return at
     out[at] = 58
     at += 1
     form, second_at, second_bytes = st[state.SECOND_FORM], st[state.SECOND_AT], st[state.SECOND_BYTES]
     if st[state.TYPE] == grammar.ZSET and _is_json_number(second, form, second_at, second_bytes):
-        return _put_bare_word(out, at, second, form, second_at, second_bytes)
+        return _put_bare_part(out, at, second, form, second_at, second_bytes)
     if st[state.ONE_EXPIRE] >= 0:
         at = put(out, at, _J_FIELD, np.int64(0), _J_FIELD.size)
-    at = _put_json_word(st, out, at, second, form, second_at, second_bytes)
+    at = _put_json_part(st, out, at, second, form, second_at, second_bytes)
     if st[state.ONE_EXPIRE] >= 0:
         at = _put_number(out, at, _J_FIELD_EXPIRE, st[state.ONE_EXPIRE], 125)
     return at
@@ -258,7 +258,7 @@ def _put_json(st: Any, out: Any, at: int, first: Any, second: Any) -> int:
 
 @borrowing(forceinline=True)
 def _put_element(st: Any, out: Any, names: Any, first: Any, second: Any) -> int:
-    """Write the current element with the words *first* and *second*: `GO`, or without output `FULL`, `FAULT` if there are
+    """Write the current element with the parts *first* and *second*: `GO`, or without output `FULL`, `FAULT` if there are
     too many, `REFUSED` if the target server does not support it.
     """
     if st[state.LEFT] <= 0:
@@ -282,8 +282,8 @@ def _put_element(st: Any, out: Any, names: Any, first: Any, second: Any) -> int:
 _J_ENTRY_ID, _J_ENTRY_FIELDS = _fixed('{"id":"'), _fixed('","fields":[')
 _XADD = _fixed("$4\r\nXADD\r\n")
 _ID_BYTES = 16
-_WORD_FRAME_BYTES = 32
-"""Bytes of a word beyond its entry: integers are written in decimal."""
+_PART_FRAME_BYTES = 32
+"""Bytes of a part beyond its entry: integers are written in decimal."""
 _ENTRY_FIELDS_MAX = 1 << 28
 _DELETED, _SAME_FIELDS = 1, 2
 """Flags of an entry of a stream."""
@@ -368,14 +368,14 @@ def _begin_entry(st: Any, out: Any, names: Any, scratch: Any, ms: int, seq: int,
 
 
 @borrowing()
-def _put_word(st: Any, out: Any, at: int, source: Any, from_: int) -> tuple[int, int]:
+def _put_part(st: Any, out: Any, at: int, source: Any, from_: int) -> tuple[int, int]:
     """Write the valid entry at *from_*: return the positions after it in the output and in the node."""
     form, begin, size, after = find_entry(
         source, from_, st[state.PACKED_END], np.int64(grammar.F_LISTPACK), np.int64(0)
     )
     if st[state.FORMAT] == state.JSON:
-        return _put_json_word(st, out, at, source, form, begin, size), after
-    return _put_bulk_word(out, at, source, form, begin, size), after
+        return _put_json_part(st, out, at, source, form, begin, size), after
+    return _put_bulk_part(out, at, source, form, begin, size), after
 
 
 @borrowing()
@@ -400,7 +400,7 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
         return np.int64(state.FAULT)
     entry_bytes += st[state.FIELDS_BYTES] if shares else 0
     if not flags & _DELETED:
-        if not _has_room(st, out, entry_bytes + 2 * _WORD_FRAME_BYTES * fields):
+        if not _has_room(st, out, entry_bytes + 2 * _PART_FRAME_BYTES * fields):
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
         is_json = st[state.FORMAT] != state.RESP
@@ -411,13 +411,13 @@ def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> in
                 out[put_at] = 91
                 put_at += 1
             if shares:
-                put_at, names_at = _put_word(st, out, put_at, source, names_at)
+                put_at, names_at = _put_part(st, out, put_at, source, names_at)
             else:
-                put_at, values_at = _put_word(st, out, put_at, source, values_at)
+                put_at, values_at = _put_part(st, out, put_at, source, values_at)
             if is_json:
                 out[put_at] = 44
                 put_at += 1
-            put_at, values_at = _put_word(st, out, put_at, source, values_at)
+            put_at, values_at = _put_part(st, out, put_at, source, values_at)
             if is_json:
                 out[put_at] = 93
                 put_at += 1

@@ -261,7 +261,7 @@ def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
         if size > 0 and kind == LZF_STRING:
             st[state.TEXT_LZF] = body
         rc = pass_string(data, st, begin, at)
-        nodes = np.int64(2)  # a plain node alone is a quicklist still
+        nodes = np.int64(2)  # a single plain node is still a quicklist
         if rc == state.GO:
             st[state.UNITS] += 1
     else:

@@ -275,7 +275,7 @@ unknown = compiled(faults, "unknown")["unknown"]
 
 @borrowing()
 def _aux(data: Any, st: Any, begin: int, at: int) -> int:
-    """Read an aux field: slot info is passed over, any other is an event for Python."""
+    """Read an aux field: slot info is skipped, any other is an event for Python."""
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     if size <= 0:
@@ -298,7 +298,7 @@ def _aux(data: Any, st: Any, begin: int, at: int) -> int:
         rc = pass_string(data, st, begin, value)
         return state.EVENT if rc == state.GO else rc
     if kind == RAW_STRING and kind2 == RAW_STRING and value - name == 9:  # noqa: SIM102 - nine bytes first
-        # "slot-info", letter by letter in two words: a hint of sizes, thousands of them
+        # "slot-info" as two integers: a hint of sizes, thousands of them
         if big_endian(data, name, 8) == 0x736C6F742D696E66 and data[name + 8] == 0x6F:
             st[state.POS] = start + body
             return state.GO

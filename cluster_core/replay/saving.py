@@ -25,7 +25,7 @@ _DAMAGE: Final = (
 """Errors of a damaged pickle, or of one with classes of another program."""
 
 
-_OTHERS: Final = {
+_FOREIGN_NAMES: Final = {
     ("builtins", "bytearray"), ("builtins", "frozenset"), ("builtins", "set"), ("collections", "deque"), ("random", "Random"),
     ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "record"), ("numpy.rec", "recarray"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"),
@@ -42,10 +42,10 @@ def _public(kind: type, name: str) -> Any:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class or function that is defined in `cluster_core`, or one of `_OTHERS`."""
+        """Return a class or function that is defined in `cluster_core`, or a name in `_FOREIGN_NAMES`."""
         if (module, name) == ("builtins", "getattr"):
             return _public
-        if (module, name) in _OTHERS:
+        if (module, name) in _FOREIGN_NAMES:
             return super().find_class(module, name)
         if module.startswith("cluster_core.") and "." not in name:
             class_ = super().find_class(module, name)

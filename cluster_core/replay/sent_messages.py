@@ -45,11 +45,11 @@ from cluster_core.wire.bus_message import FORGOTTEN_NODE, ForgottenNode
 GRACE_NS: Final = 150_000_000
 """Messages built before a change may be sent this long after it, so contradictions within it are ignored."""
 CRON_NS: Final = 100_000_000
-"""Counts of a cron appear in messages until the next one."""
+"""Cron period: messages have the counts of the last cron."""
 TICK_LATE_NS: Final = 20_000_000
 """Usual delay of a cron beyond 100 ms."""
 SECONDS_MIN: Final = 6
-"""Minimum neighbouring seconds with their random PING, for one missing to be significant."""
+"""A missing random PING counts only if this many neighbouring seconds have theirs."""
 DOUBT_NS: Final = 1_100_000_000
 """Maximum time until a PFAIL node is gossiped: some PING is sent each second (R31, R40)."""
 
@@ -336,7 +336,7 @@ class SentMessages:
 
 
 def _second_before(pings_ns: list[int], at_ns: int, seconds: int) -> int:
-    """Return the PING *seconds* seconds of ten crons before *at_ns*, 0 if none."""
+    """Return the time of the PING *seconds* seconds (of ten crons) before *at_ns*; 0 if none."""
     from_ns, to_ns = (at_ns - seconds * 10 * CRON_NS - late_ns for late_ns in (2 * TICK_LATE_NS, -TICK_LATE_NS // 2))
     place = bisect_left(pings_ns, from_ns)
     return pings_ns[place] if place < len(pings_ns) and pings_ns[place] <= to_ns else 0

@@ -57,7 +57,7 @@ def find_promotions(history: History) -> list[Promotion]:
 
 
 def _on_the_bus(history: History, row: EpochRow) -> Sighting:
-    """Return the promotion shown by a header with a new epoch: it followed the last header as a replica."""
+    """Return the promotion shown by a header with a new epoch; it happened after the last header as a replica."""
     election = _election(history, row.node_id, row.epoch, row.ts_ns)
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")

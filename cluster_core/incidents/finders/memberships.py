@@ -17,7 +17,7 @@ MET: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET, Cause.NODE_GOSSIPED)
 REPLACED_NS: Final = 600_000_000_000
 """Maximum time between a node's FORGET and its replacement joining the shard."""
 HANDSHAKES: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET)
-"""Those that also count for an observer older than the capture; gossip introduces nodes at any time."""
+"""Causes that also count at an observer older than the capture; gossip introduces nodes at any time."""
 KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
 """Causes of an unknown node becoming known."""
 
@@ -25,7 +25,7 @@ KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
 def find_memberships(history: History, promotions: list[Promotion], emptied: dict[str, int]) -> list[Incident]:
     """Return nodes joined, forgotten and replaced, reset ids, and attached or moved replicas; unordered.
 
-    *emptied*: when nodes gave away their last slot; that they follow the new owner belongs to that incident.
+    *emptied*: when nodes gave away their last slot; their new master is part of that incident.
     """
     resets = history.resets
     joins, forgotten = _joins(history), _forgotten(history, resets)

@@ -32,7 +32,7 @@ JOIN_NS: Final = 1_000_000_000
 LINK_NS: Final = 150_000_000
 """Maximum time until a replica notices the end of its master's process."""
 LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA)
-"""A replica that is promoted, or follows another master, closes the link to its master itself."""
+"""Events after which a replica closes the link to its master itself."""
 UP_NS: Final = 150_000_000
 """Maximum time until a new master reports cluster state OK, if all other slots are served."""
 DOUBT_TIMEOUTS: Final = 3

@@ -1,9 +1,9 @@
 """The compiled walk over an append-only log: commands and their keys.
 
 `walk` may stop at any byte of a window of the file; its state array (`walk_state`) has all it needs. A command is a
-header (``*3``), then arguments; an argument is a header (``$5``), bytes and CRLF. Relevant arguments (name, keys, number of keys,
-database of SELECT) must lie whole in the window; others are skipped, also beyond its end. A command's rows count when it
-ends. The grammar is that of `cluster_core.wire.requests`.
+header (``*3``), then arguments; an argument is a header (``$5``), bytes and CRLF. Relevant arguments (name, keys, number
+of keys, database of SELECT) must lie whole in the window; others are skipped, also beyond its end. A command's rows count
+when it ends. The grammar is that of `cluster_core.wire.requests`.
 """
 
 # numba compiles `int` as int64
@@ -140,7 +140,7 @@ P_START, P_ARGUMENT, P_SKIP = range(3)
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes from POS on that are needed
-    SKIP,  # bytes of the argument that are not passed yet, with its CRLF
+    SKIP,  # bytes of the argument still to skip, with its CRLF
     ARGC,
     INDEX,  # of the current argument
     CODE,
@@ -164,7 +164,7 @@ P_START, P_ARGUMENT, P_SKIP = range(3)
 ) = range(26)
 
 FIRST, LAST, STEP, NUMBER, AFTER_NUMBER, RANGE_CELLS = range(6)
-"""A range of keys: arguments *first* to *last* by *step*, `NONE` for none; or the argument with their number, and their start."""
+"""Keys: arguments *first* to *last* by *step* (`NONE`: no keys), or the argument with their number, and their start."""
 RANGE_A, RANGE_B, STATE_LENGTH = range(RANGES, RANGES + 3 * RANGE_CELLS, RANGE_CELLS)
 NONE = -1
 
@@ -348,7 +348,7 @@ def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) 
 
 @borrowing()
 def _drop_keys(st: Any, keys: Any) -> None:
-    """Drop the current command's rows, and find no more keys in it."""
+    """Drop the rows of the current command and ignore its further keys."""
     st[ROW] = st[ROWS]
     st[KEY_POS] = keys.offsets[st[ROWS]]
     st[LONG_KEY] = 0

@@ -25,7 +25,7 @@ from cluster_core.kernels.interning import new_interned
 from cluster_core.wire.tcp_stream import FIN, SYN
 
 SEGMENTS_MAX = 1 << 21
-"""Maximum segments; beyond, only those of every second, fourth, … connection are kept, the same in every file."""
+"""Maximum segments; above it, the same half, quarter, … of the connections is kept in every file."""
 _MIX_A, _MIX_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT = np.uint64(29)
 Hashes = NDArray[np.uint64]

@@ -147,7 +147,7 @@ def slots_of(text: str) -> NDArray[np.bool_]:
 
 
 def count_of(text: str) -> int:
-    """Return the number of keys that *text* is, 1 or more; raises ConditionError."""
+    """Parse a number of keys, 1 or more; raises ConditionError."""
     if not _COUNT.fullmatch(text.strip()):
         raise ConditionError("a number of keys is due here, 1 or more", 0)
     return int(text)
@@ -217,7 +217,7 @@ class KeyFilter:
 
 
 def _matches(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    import pyarrow.compute as pc  # a tenth of a second, not needed without names
+    import pyarrow.compute as pc  # 0.1 s, needed for names only
 
     from cluster_core.kernels.key_batch import gather_binary
 
