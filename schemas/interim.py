@@ -11,7 +11,7 @@ from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, seve
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
 TYPE, OWNER, RANGE, ADVICE = range(14, 18)
-LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT = range(9, 13)
+LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_UNCERTAIN = range(9, 13)
 """Kinds of partial rows.  Those of logs have writes in *ops*, bytes of the log in *serialized_bytes*, the beginning of the hour
 (`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a
 command that servers are known to have.

@@ -255,16 +255,16 @@ class Keyspace:
         handler = HANDLERS.get(name)
         self.store.command = name
         if handler is None:
-            self._doubt(name, args)
+            self._mark_uncertain(name, args)
             return
         try:
             handler(self.store, args)
         except (Refused, IndexError, ValueError, OverflowError):
             self.refused += 1
         except Unsettled:
-            self._doubt(name, args)
+            self._mark_uncertain(name, args)
 
-    def _doubt(self, name: str, args: Sequence[bytes]) -> None:
+    def _mark_uncertain(self, name: str, args: Sequence[bytes]) -> None:
         """Count an unmodelled command; keys it may write become uncertain."""
         self.unknown[name] += 1
         positions = written_keys(args)
@@ -276,7 +276,7 @@ class Keyspace:
         else:
             chosen = list(positions)
         for at in chosen:
-            self.store.doubt(args[at])
+            self.store.mark_uncertain(args[at])
 
     def rows(self) -> Iterator[LiveKey]:
         """Yield every key by database, in creation order."""

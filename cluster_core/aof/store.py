@@ -147,7 +147,7 @@ class Store:
         """Remove a key, uncertain ones included."""
         self.keys.pop(key, None)
 
-    def doubt(self, key: bytes) -> None:
+    def mark_uncertain(self, key: bytes) -> None:
         """Mark a key as uncertain because of the current command."""
         old = self.keys.get(key)
         if old is None or old.kind != UNCERTAIN:

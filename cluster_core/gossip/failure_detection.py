@@ -30,10 +30,10 @@ def ping_is_due(ping_sent_ms: int, pong_received_ms: int, now_ms: int, interval_
     return ping_sent_ms == 0 and now_ms - pong_received_ms > interval_ms
 
 
-def silence_is_doubt(ping_sent_ms: int, data_received_ms: int, now_ms: int, timeout_ms: int) -> bool:
+def exceeds_timeout(ping_sent_ms: int, data_received_ms: int, now_ms: int, timeout_ms: int) -> bool:
     """Return whether a pending ping and the last received data are older than the node timeout (R53).
 
-    >>> silence_is_doubt(1, 0, 2001, 2000), silence_is_doubt(1, 0, 2002, 2000)
+    >>> exceeds_timeout(1, 0, 2001, 2000), exceeds_timeout(1, 0, 2002, 2000)
     (False, True)
     """
     return ping_sent_ms != 0 and min(now_ms - ping_sent_ms, now_ms - data_received_ms) > timeout_ms
@@ -49,13 +49,13 @@ def mark_silent(view: View, now_ms: int) -> list[Effect]:
     effects: list[Effect] = []
     for peer in view.nodes.values():
         if peer.ping_sent_ms and not peer.flags & (MYSELF | NOADDR | HANDSHAKE | FAILURES):
-            effects += doubt_if_silent(view, peer, now_ms)
+            effects += mark_pfail_if_silent(view, peer, now_ms)
     return effects
 
 
-def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
+def mark_pfail_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     """Mark a healthy node PFAIL if it exceeded the node timeout (R53)."""
-    if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
+    if not exceeds_timeout(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
         return []
     peer.flags |= PFAIL
     view.forget_entry(peer)
@@ -89,7 +89,7 @@ def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
         return []
     count, effects = live_reports(view, peer, now_ms)
     myself = view.myself
-    count += myself.votes if view.profile.own_doubt_needs_slots else myself.is_master
+    count += myself.votes if view.profile.own_pfail_needs_slots else myself.is_master
     if count < quorum_of(view.size()):
         return effects
     return [*effects, *mark_failed(view, peer, now_ms, Cause.QUORUM), BroadcastFail(peer.id)]

@@ -74,7 +74,7 @@ class Profile:
     """R51: no failure reports about a node in FAIL."""
     anyone_withdraws_reports: bool = False
     """R52: any sender withdraws its report, not only a master."""
-    own_doubt_needs_slots: bool = False
+    own_pfail_needs_slots: bool = False
     """R54: our own PFAIL counts in the quorum only if we have slots."""
     pfail_verdict: PfailVerdict = PfailVerdict.NOBODY
     """R53: nodes that evaluate R54 when they set PFAIL."""
@@ -209,7 +209,7 @@ VALKEY_7_2 = replace(
     REDIS_7_2,
     name="valkey-7.2",
     reporter_needs_slots=True,
-    own_doubt_needs_slots=True,
+    own_pfail_needs_slots=True,
     pfail_verdict=PfailVerdict.LONE_VOTER,
     meet_until_contact=True,
     extensions_learned=True,

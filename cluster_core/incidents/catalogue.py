@@ -35,7 +35,7 @@ def find_incidents(history: History) -> list[Incident]:
 
 def find_story(history: History) -> tuple[SetUp | None, list[Incident]]:
     """Return the set-up of the cluster, if the evidence covers it, and all incidents."""
-    episodes = [doubted for doubted in find_episodes(history) if not _gave_up_its_id(history, doubted)]
+    episodes = [episode for episode in find_episodes(history) if not _gave_up_its_id(history, episode)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
     service = find_service(history, episodes, promotions)

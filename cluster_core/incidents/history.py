@@ -36,7 +36,7 @@ RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes of a process changing its id (R82)."""
 
 
-class Doubt(NamedTuple):
+class PfailSpell(NamedTuple):
     """*observer* marked *subject* PFAIL from *from_ns*, and FAIL from *fail_ns* if ever."""
 
     observer: str
@@ -300,7 +300,7 @@ class History:
 
     def is_failing(self, node: str, ts_ns: int) -> bool:
         """Return whether any observer marked *node* PFAIL or FAIL then."""
-        spells = self.doubts.get(node, ())
+        spells = self.pfail_spells.get(node, ())
         return any(spell.from_ns <= ts_ns and (spell.to_ns is None or ts_ns < spell.to_ns) for spell in spells)
 
     def events_of(self, *kinds: str) -> list[EventRow]:
@@ -343,14 +343,14 @@ class History:
         return by_subject
 
     @cached_property
-    def doubts(self) -> dict[str, list[Doubt]]:
+    def pfail_spells(self) -> dict[str, list[PfailSpell]]:
         """Return periods of PFAIL and FAIL by subject, in time order."""
-        by_subject: dict[str, list[Doubt]] = {}
+        by_subject: dict[str, list[PfailSpell]] = {}
         for (observer, subject), rows in self.views.items():
             if observer != subject:
-                by_subject.setdefault(subject, []).extend(_doubts(observer, subject, rows))
+                by_subject.setdefault(subject, []).extend(_pfail_spells(observer, subject, rows))
         return {
-            subject: sorted(spells, key=lambda doubt: (doubt.from_ns, doubt.observer))
+            subject: sorted(spells, key=lambda spell: (spell.from_ns, spell.observer))
             for subject, spells in sorted(by_subject.items())
             if spells
         }
@@ -360,9 +360,9 @@ def _over(to_ns: int | None, ts_ns: int) -> bool:
     return to_ns is not None and to_ns <= ts_ns
 
 
-def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]:
-    spells: list[Doubt] = []
-    current: Doubt | None = None
+def _pfail_spells(observer: str, subject: str, rows: list[NodeViewRow]) -> list[PfailSpell]:
+    spells: list[PfailSpell] = []
+    current: PfailSpell | None = None
     for row in rows:
         flags_printed = row.flags.split(",")
         failed = "fail" in flags_printed
@@ -370,7 +370,7 @@ def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]
             current = None
             continue
         if current is None or current.to_ns != row.valid_from_ns:
-            current = Doubt(observer, subject, row.valid_from_ns, row.valid_to_ns, None, row.cause, row.ref, -1)
+            current = PfailSpell(observer, subject, row.valid_from_ns, row.valid_to_ns, None, row.cause, row.ref, -1)
             spells.append(current)
         fail_ns, fail_ref = current.fail_ns, current.fail_ref
         if failed and fail_ns is None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.gossip.events import Effect
-from cluster_core.gossip.failure_detection import doubt_if_silent
+from cluster_core.gossip.failure_detection import mark_pfail_if_silent
 from cluster_core.gossip.flags import (
     FAIL,
     FAILURES,
@@ -123,7 +123,7 @@ def run_cron(state: NodeState) -> list[Effect]:
     """Run the cron; return the changes of the view. Other effects are in `state.out` (R28)."""
     now_ms = state.now_ms
     state.iteration += 1
-    state.doubts = 0
+    state.pfail_count = 0
     due = take_due(state, now_ms)
     changes: list[Effect] = _reconnect(state, due) if due else []
     view = state.view
@@ -178,17 +178,17 @@ def _reconnect(state: NodeState, due: list[Peer]) -> list[Effect]:
     view, now_ms = state.view, state.now_ms
     limit_ms = handshake_timeout_ms(view.node_timeout_ms)
     changes: list[Effect] = []
-    doubts, lost = 0, list[Peer]()
+    pfail_count, lost = 0, list[Peer]()
     for peer in due:
         flags = peer.flags
         if flags & NOADDR:
             continue
-        doubts += bool(flags & PFAIL)
+        pfail_count += bool(flags & PFAIL)
         if flags & HANDSHAKE and now_ms - peer.ctime_ms > limit_ms:
             changes += remove_node(view, peer, Cause.HANDSHAKE_EXPIRED)
         elif peer.outbound is None:
             lost.append(peer)
-    state.doubts = doubts
+    state.pfail_count = pfail_count
     if view.profile.reconnects_spread:
         lost = spread(lost, reconnect_budget(len(view.nodes), view.node_timeout_ms))
     for peer in lost:
@@ -243,7 +243,7 @@ def _look_at(state: NodeState, peer: Peer) -> list[Effect]:
     ):
         send_ping(state, peer)
     elif peer.ping_sent_ms and not flags & FAILURES:
-        changes = doubt_if_silent(view, peer, now_ms)
+        changes = mark_pfail_if_silent(view, peer, now_ms)
         if changes:
             pfail_log(state, peer)
     return changes

@@ -153,8 +153,8 @@ def entries_wanted(nodes: int) -> int:
 def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
     """Return a PING, PONG or MEET to *receiver* (None: unknown) (R16, R38 to R41, R172)."""
     entries = choose_entries(state, receiver)
-    if state.doubts:
-        entries += doubted_entries(state)
+    if state.pfail_count:
+        entries += pfail_entries(state)
     count = len(entries)
     extensions, size = extensions_for(state, kind, receiver)
     header = header_of(state, kind, size + count * GOSSIP_BYTES, count, len(extensions))
@@ -211,21 +211,21 @@ def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> li
 def note_fitness(state: NodeState) -> None:
     """Record whether all nodes are eligible for gossip while the view is unchanged (R39)."""
     view = state.view
-    doubtful = HANDSHAKE | NOADDR | PFAIL
+    unfit = HANDSHAKE | NOADDR | PFAIL
     for peer in state.peers():
-        if peer.flags & doubtful or (peer.outbound is None and not peer.slots and peer is not view.myself):
+        if peer.flags & unfit or (peer.outbound is None and not peer.slots and peer is not view.myself):
             state.fit_version = -1
             return
     state.fit_version = view.version
 
 
-def doubted_entries(state: NodeState) -> list[GossipEntry]:
+def pfail_entries(state: NodeState) -> list[GossipEntry]:
     """Return every PFAIL node, up to the number counted by the last cron (R40)."""
     chosen: list[GossipEntry] = []
     for peer in state.peers():
         if peer.flags & PFAIL and not peer.flags & _UNFIT:
             chosen.append(entry_of(peer))
-            if len(chosen) >= state.doubts:
+            if len(chosen) >= state.pfail_count:
                 break
     return chosen
 

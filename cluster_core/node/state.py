@@ -138,7 +138,7 @@ class NodeState:
     agenda_spans: list[int] = field(default_factory=list)
     agenda_nodes: int = 0
     calm_version: int = -1
-    doubts: int = 0
+    pfail_count: int = 0
     next_link: int = 2
     table: list[Peer] = field(default_factory=list)
     table_members: int = -1

@@ -47,14 +47,14 @@ class Finding(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Load of each master (node id) in one resource.
-    |    *errors* are standard errors of estimates, *basis* is the measuring method, *doubt* a reason not to compare.
+    |    *errors* are standard errors of estimates, *basis* is the measuring method, *reason* explains why it is not compared.
     """
 
     resource: str
     loads: Mapping[str, float]
     basis: str
     errors: Mapping[str, float] = field(default_factory=dict)
-    doubt: str = ""
+    reason: str = ""
 
 
 def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
@@ -91,7 +91,7 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
 
 def _is_out(sight: ClusterSight, address: str) -> bool:
     views = [(node, name) for node in sight.nodes.values() for name, at in node.addresses.items() if at == address]
-    return bool(views) and all(name in node.doubted and not node.owners.get(name) for node, name in views)
+    return bool(views) and all(name in node.unreachable and not node.owners.get(name) for node, name in views)
 
 
 def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -> Finding:
@@ -126,8 +126,8 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     off = STANDARD_ERRORS * error
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"
-    if measured.doubt or reach is None or share is None:
-        reason = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
+    if measured.reason or reach is None or share is None:
+        reason = measured.reason or ("it was not planned with" if reach is None else "nothing was measured")
         return Finding(LOAD, measured.resource, promised, share, allowed, None, f"not compared: {reason}; {detail}")
     limit = float("inf") if allowed is None else allowed
     kept = True if share + off <= limit else False if share - off > limit else None

@@ -423,7 +423,7 @@ def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
     if peer is None or bits is None or (bits == PFAIL and peer.flags & FAIL):
         return
     if bits == PFAIL:
-        recorder.confirm_doubt(peer.id, recorder.now_ns)
+        recorder.confirm_pfail(peer.id, recorder.now_ns)
     correction = Correction(peer.id, Field.HEALTH, health_word(peer.flags & FAILURES), seen.kind)
     effects = set_health(recorder.view, peer, bits, recorder.now_ms, Cause.LOG)
     if effects:

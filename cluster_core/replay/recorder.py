@@ -57,7 +57,7 @@ class Recorder:
         self.log = ViewLog(self.view.myself.id)
         self.ledger = Ledger(self.view.myself.id)
         self.touched_ns: dict[str, int] = {}
-        self.doubted_ns: dict[str, int] = {}
+        self.pfail_ns: dict[str, int] = {}
         self.own_changed_ns = 0
         self.header_ns = self.polled_ns = 0
         """Time of the observer's last header, and of its last poll request."""
@@ -98,9 +98,9 @@ class Recorder:
                 self.own_changed_ns = now_ns
             peer = view.nodes.get(node_id)
             if peer is not None and peer.flags & PFAIL:
-                self.doubted_ns.setdefault(node_id, now_ns)
+                self.pfail_ns.setdefault(node_id, now_ns)
             else:
-                self.doubted_ns.pop(node_id, None)
+                self.pfail_ns.pop(node_id, None)
             self.look(node_id, now_ns, CauseSeen(cause.cause if cause.cause in OUTSIDE else why, cause.ref))
         self.rows += self.ledger.note_effects(effects, now_ns, cause.ref)
 
@@ -125,10 +125,10 @@ class Recorder:
         if effects:
             self.note(effects, CauseSeen(source, ref))
 
-    def confirm_doubt(self, node_id: str, from_ns: int, since_ns: int | None = None) -> None:
+    def confirm_pfail(self, node_id: str, from_ns: int, since_ns: int | None = None) -> None:
         """Record that the observer marks a node PFAIL: not before *from_ns*, by *since_ns* at the latest."""
         if node_id in self.log.unsure:
-            self.doubted_ns[node_id] = self.now_ns
+            self.pfail_ns[node_id] = self.now_ns
             self.rows += self.log.confirm(node_id, from_ns, since_ns)
 
     def rename(self, observer: str, ts_ns: int) -> None:
@@ -136,7 +136,7 @@ class Recorder:
         self.rows += self.log.close(ts_ns)
         self.rows += self.ledger.finish()
         self.log, self.ledger = ViewLog(observer), Ledger(observer)
-        self.doubted_ns.clear()
+        self.pfail_ns.clear()
 
     def finish(self) -> None:
         """Return all open rows; valid ones have no end."""

@@ -50,7 +50,7 @@ TICK_LATE_NS: Final = 20_000_000
 """Usual delay of a cron beyond 100 ms."""
 SECONDS_MIN: Final = 6
 """A missing random PING counts only if this many neighbouring seconds have theirs."""
-DOUBT_NS: Final = 1_100_000_000
+GOSSIP_NS: Final = 1_100_000_000
 """Maximum time until a PFAIL node is gossiped: some PING is sent each second (R31, R40)."""
 
 
@@ -99,7 +99,7 @@ class SentMessages:
             note_vote(recorder.view, recorder.view.nodes[receiver], recorder.now_ms)
 
     def _forget_pings(self) -> None:
-        pings_ns, kept_ns = self._pings_ns, self._recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS
+        pings_ns, kept_ns = self._pings_ns, self._recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * GOSSIP_NS
         while pings_ns and pings_ns[-1] - pings_ns[0] > kept_ns:
             pings_ns.popleft()
 
@@ -168,7 +168,7 @@ class SentMessages:
         recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), Cause.POLL, -1)
         for node in poll.nodes:
             if node.flags & PFAIL:
-                recorder.confirm_doubt(node.node_id, self._denied_ns.get(node.node_id, 0))
+                recorder.confirm_pfail(node.node_id, self._denied_ns.get(node.node_id, 0))
             elif not node.flags & FAILURES:
                 self._denied_ns[node.node_id] = recorder.now_ns
         self._seen_ns, recorder.polled_ns = recorder.now_ns, poll.asked_ns or poll.ts_ns
@@ -265,12 +265,12 @@ class SentMessages:
             else:
                 effects = follow_entry(recorder.view, peer, entry, recorder.now_ms)
             if peer is not None and peer.flags & PFAIL and not peer.flags & FAIL and peer.outbound is None:
-                recorder.now_ns = self._doubted_unseen_ns() or now_ns
+                recorder.now_ns = self._unseen_pfail_ns() or now_ns
             recorder.correct(effects, Cause.OWN_GOSSIP, seen.ref)
             recorder.now_ns = now_ns
         header = seen.message.header
-        if recorder.doubted_ns and isinstance(header, Header) and header.count == len(body.entries):
-            self._check_doubts(body, seen.ref)
+        if recorder.pfail_ns and isinstance(header, Header) and header.count == len(body.entries):
+            self._check_pfail(body, seen.ref)
         for extension in body.extensions:
             value = extension.value if extension.type == FORGOTTEN_NODE else None
             if isinstance(value, ForgottenNode) and value.node in nodes:
@@ -279,7 +279,7 @@ class SentMessages:
             self._pings_ns.append(now_ns)
             self._forget_pings()
 
-    def _doubted_unseen_ns(self) -> int:
+    def _unseen_pfail_ns(self) -> int:
         """Return since when a node is PFAIL after an unobserved random PING of a second (R31); 0 if none.
 
         Captures lack PINGs on links that do not come up. PFAIL follows seconds later, in a cron with another random PING.
@@ -287,7 +287,7 @@ class SentMessages:
         timeout_ns = self._recorder.view.node_timeout_ms * 1_000_000
         pings_ns = [*self._pings_ns]
         for start_ns in reversed(pings_ns):
-            if self._recorder.now_ns - start_ns > DOUBT_NS:
+            if self._recorder.now_ns - start_ns > GOSSIP_NS:
                 break
             at_ns, seconds = _run_before(pings_ns, start_ns)
             missing_ns = at_ns - 10 * CRON_NS - TICK_LATE_NS // 4
@@ -302,9 +302,7 @@ class SentMessages:
         """Handle a FAIL of another node: the observer may have had PFAIL unobserved."""
         recorder = self._recorder
         peer = recorder.view.nodes.get(node_id)
-        since_ns = (
-            0 if peer is None or peer.flags & FAILURES or peer.outbound is not None else self._doubted_unseen_ns()
-        )
+        since_ns = 0 if peer is None or peer.flags & FAILURES or peer.outbound is not None else self._unseen_pfail_ns()
         if peer is not None and since_ns > recorder.touched_ns.get(node_id, 0):
             now_ns, recorder.now_ns = recorder.now_ns, since_ns
             recorder.note(
@@ -312,18 +310,18 @@ class SentMessages:
             )
             recorder.now_ns = now_ns
 
-    def _check_doubts(self, body: Gossip, ref: int) -> None:
+    def _check_pfail(self, body: Gossip, ref: int) -> None:
         """Compare PFAIL nodes with gossip, which lists all that the last cron counted, old or new (R40)."""
         recorder = self._recorder
         now_ns, unsure = recorder.now_ns, recorder.log.unsure
         listed = {entry.node for entry in body.entries if entry.flags & PFAIL}
         for node_id in [node for node in listed if node in unsure]:
             peer = recorder.view.nodes.get(node_id)
-            since_ns = self._doubted_unseen_ns() if peer is not None and peer.outbound is None else 0
-            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0), since_ns or now_ns)
+            since_ns = self._unseen_pfail_ns() if peer is not None and peer.outbound is None else 0
+            recorder.confirm_pfail(node_id, self._denied_ns.get(node_id, 0), since_ns or now_ns)
         self._listed_ns = {node: self._listed_ns.get(node, now_ns) for node in listed}
         is_short = any(now_ns - since_ns < 2 * GRACE_NS for since_ns in self._listed_ns.values())
-        for node_id, since_ns in list(recorder.doubted_ns.items()):
+        for node_id, since_ns in list(recorder.pfail_ns.items()):
             peer = recorder.view.nodes.get(node_id)
             if is_short or node_id in listed or peer is None:
                 continue

@@ -97,12 +97,12 @@ class ViewLog:
 
     def confirm(self, node_id: str, from_ns: int, since_ns: int | None = None) -> list[NodeViewRow]:
         """Record that the observer had PFAIL, not before *from_ns* but at *since_ns*; return the ended row."""
-        before, doubt = self.unsure.pop(node_id, None), self.open.get(node_id)
-        if before is None or doubt is None:
+        before, now = self.unsure.pop(node_id, None), self.open.get(node_id)
+        if before is None or now is None:
             return []
-        began_ns = doubt.from_ns if since_ns is None else min(doubt.from_ns, since_ns)
+        began_ns = now.from_ns if since_ns is None else min(now.from_ns, since_ns)
         from_ns = max(from_ns, began_ns, before.from_ns)
-        self.open[node_id] = doubt._replace(from_ns=from_ns)
+        self.open[node_id] = now._replace(from_ns=from_ns)
         return [self._row(node_id, before, from_ns)] if from_ns > before.from_ns else []
 
     def close(self, ts_ns: int | None) -> list[NodeViewRow]:

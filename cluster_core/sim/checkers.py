@@ -162,7 +162,7 @@ class Checks:
             return
         reports = len(self._reports[host.index].get(node_id, {}))
         myself = view.myself
-        own = bool(myself.flags & MASTER and (myself.slots or not view.profile.own_doubt_needs_slots))
+        own = bool(myself.flags & MASTER and (myself.slots or not view.profile.own_pfail_needs_slots))
         needed = quorum_of(coverage_of(view).size)
         if reports + own < needed:
             self.wrong("R165", f"{host.name} holds {self.world.name_of(node_id)} for FAIL, {reports + own} of {needed}")

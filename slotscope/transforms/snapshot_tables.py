@@ -16,7 +16,7 @@ from cluster_core.kernels.keys.slot_tally import PER_S, UNTOUCHED_S, USES
 from cluster_core.load.key_use import TTL_LABELS
 from schemas import interim
 from schemas.gold import NODE_LOAD
-from schemas.interim import BAD, LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, OWNER, TAG, TOP_SLOT, TOP_TYPE, UNIT
+from schemas.interim import BAD, LOG_COMMAND, LOG_KEY, LOG_SLOT, LOG_UNCERTAIN, OWNER, TAG, TOP_SLOT, TOP_TYPE, UNIT
 from schemas.table import INTEGER, LONG
 from slotscope.transforms.partial_sums import (
     LOADS,
@@ -355,7 +355,7 @@ def _uses(scope: str, value: pa.Array, value_text: pa.Array, rows: pa.Table, kno
     )  # fmt: skip
 
 
-LOG_KINDS = (LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_DOUBT, UNIT)
+LOG_KINDS = (LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_UNCERTAIN, UNIT)
 """The kinds of partial rows that the tables of append-only logs are made of, DataFrame to DataFrame."""
 
 
@@ -422,7 +422,7 @@ def write_keys(partial: DataFrame, *, count: int) -> DataFrame:
 
 def uncertain_keys(partial: DataFrame) -> DataFrame:
     """Keys that commands with unknown effect touched."""
-    return partial.where(F.col("kind") == LOG_DOUBT).select(
+    return partial.where(F.col("kind") == LOG_UNCERTAIN).select(
         "source",
         "db",
         F.col("name").alias("key"),

@@ -119,7 +119,7 @@ def _variant(history: History, promoted: Promoted, election: EventRow | None) ->
         return "manual"
     if election is None:
         return promoted.order or _variant_unseen(history, promoted)
-    spells = history.doubts.get(promoted.old, ())
+    spells = history.pfail_spells.get(promoted.old, ())
     failed = any(
         spell.fail_ns is not None and spell.fail_ns <= election.ts_ns <= (spell.to_ns or election.ts_ns)
         for spell in spells
@@ -135,7 +135,7 @@ def _variant_unseen(history: History, promoted: Promoted) -> str:
         return "automatic"
     is_failing = any(
         spell.from_ns <= promoted.max_ns and (spell.to_ns is None or spell.to_ns > promoted.min_ns)
-        for spell in history.doubts.get(promoted.old, [])
+        for spell in history.pfail_spells.get(promoted.old, [])
     )
     return "automatic" if is_failing else "unknown"
 

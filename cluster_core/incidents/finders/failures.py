@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from cluster_core.history.processes import SAME_NS, Restart, Resync
 from cluster_core.history.samples import StateChange
 from cluster_core.incidents.grouping import grouped
-from cluster_core.incidents.history import Doubt, History
+from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
@@ -21,7 +21,7 @@ class Episode(NamedTuple):
     """
 
     subject: str
-    spells: tuple[Doubt, ...]
+    spells: tuple[PfailSpell, ...]
     from_ns: int
     to_ns: int | None
     silent_from_ns: int | None
@@ -50,8 +50,8 @@ class Episode(NamedTuple):
 def find_episodes(history: History) -> list[Episode]:
     """Return all such periods in time order."""
     episodes: list[Episode] = []
-    for subject, spells in history.doubts.items():
-        group: list[Doubt] = []
+    for subject, spells in history.pfail_spells.items():
+        group: list[PfailSpell] = []
         until: int | None = 0
         for spell in spells:
             if group and until is not None and spell.from_ns > until + history.thresholds.together_ns:
@@ -63,13 +63,13 @@ def find_episodes(history: History) -> list[Episode]:
     return sorted(episodes, key=lambda episode: (episode.started_ns, episode.subject))
 
 
-def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
+def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episode:
     from_ns = min(spell.from_ns for spell in spells)
     ends = [spell.to_ns for spell in spells]
     to_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     last, back = _silence(history, subject, from_ns)
     signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
-    doubters = {spell.observer for spell in spells}
+    observers = {spell.observer for spell in spells}
     knowing = [
         observer
         for observer in history.observers
@@ -85,23 +85,23 @@ def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
         back.from_ns if back else signs_ns[1],
         back.first_ref if back else -1,
         agreed=any(spell.fail_ns is not None for spell in spells),
-        by_most=2 * len(doubters) > len(knowing),
+        by_most=2 * len(observers) > len(knowing),
         talked=last is None and _talks(history, subject, from_ns, to_ns),
     )
 
 
-def _answers_around(history: History, subject: str, doubt_ns: int) -> tuple[int | None, int | None]:
+def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int | None, int | None]:
     """Return the last reply or log line of a node before PFAIL, and the first one after.
 
     Logs alone do not date the last healthy moment, as a node may have nothing to log.
     """
     polled_ns = history.answered_ns.get(subject, ())
-    if not polled_ns or polled_ns[0] > doubt_ns:
+    if not polled_ns or polled_ns[0] > pfail_ns:
         return None, None
-    answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= doubt_ns)
+    answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= pfail_ns)
     lines = [line.ts_ns for line in history.lines.of_node.get(subject, ()) if line.ts_ns > answered_ns]
-    last_ns = max([answered_ns, *(ts_ns for ts_ns in lines if ts_ns <= doubt_ns)])
-    later = [ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > doubt_ns]
+    last_ns = max([answered_ns, *(ts_ns for ts_ns in lines if ts_ns <= pfail_ns)])
+    later = [ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns]
     return last_ns, min(later, default=None)
 
 
@@ -117,12 +117,12 @@ def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> b
     return before is not None and at_ns + history.thresholds.silence_ns >= until_ns and at_ns > from_ns
 
 
-def _silence(history: History, subject: str, doubt_ns: int) -> tuple[Speech | None, Speech | None]:
+def _silence(history: History, subject: str, pfail_ns: int) -> tuple[Speech | None, Speech | None]:
     """Return the spans before and after the silence behind PFAIL; None, None if it kept sending."""
     spans = history.speech.get(subject, [])
     for at, span in enumerate(spans):
         back = spans[at + 1] if at + 1 < len(spans) else None
-        if span.silent_after and span.to_ns <= doubt_ns and (back is None or back.from_ns > doubt_ns):
+        if span.silent_after and span.to_ns <= pfail_ns and (back is None or back.from_ns > pfail_ns):
             return span, back
     return None, None
 
@@ -246,8 +246,8 @@ def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
     return steps
 
 
-def _first_by_observer(spells: tuple[Doubt, ...]) -> dict[str, Doubt]:
-    first: dict[str, Doubt] = {}
+def _first_by_observer(spells: tuple[PfailSpell, ...]) -> dict[str, PfailSpell]:
+    first: dict[str, PfailSpell] = {}
     for spell in spells:
         first.setdefault(spell.observer, spell)
     return first

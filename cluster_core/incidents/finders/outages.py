@@ -22,7 +22,7 @@ from cluster_core.history.service import NEVER, Interval, Lack, common, contiguo
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
-from cluster_core.incidents.history import Doubt, History, slot_bits, slots_text
+from cluster_core.incidents.history import History, PfailSpell, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -35,7 +35,7 @@ LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_RE
 """Events after which a replica closes the link to its master itself."""
 UP_NS: Final = 150_000_000
 """Maximum time until a new master reports cluster state OK, if all other slots are served."""
-DOUBT_TIMEOUTS: Final = 3
+FAIL_TIMEOUTS_MAX: Final = 3
 """Maximum node timeouts, plus a second, until a dead node is marked FAIL."""
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
 """Maximum time a returned master refuses, if nothing shows its cluster state (R106, R110)."""
@@ -290,7 +290,7 @@ def _silence(history: History, episode: Episode) -> Interval:
         own = [line.ts_ns for line in history.lines.of_node.get(node, ()) if line.ts_ns <= high]
         low = max([history.first_ns, *own[-1:]])
         if timeout_ns:
-            low = max(low, episode.from_ns - DOUBT_TIMEOUTS * timeout_ns - 1_000_000_000)
+            low = max(low, episode.from_ns - FAIL_TIMEOUTS_MAX * timeout_ns - 1_000_000_000)
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
     back_ns = _cleared_ns(history, episode) if episode.back_ns is None else episode.back_ns
@@ -318,7 +318,7 @@ def _cleared_ns(history: History, episode: Episode) -> int | None:
     )
 
 
-def _marked_ns(history: History, spell: Doubt) -> int:
+def _marked_ns(history: History, spell: PfailSpell) -> int:
     """Return the earliest time an observer can have marked a node; a reply shows it later."""
     view = history.view_at(spell.observer, spell.subject, spell.from_ns)
     if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
@@ -326,7 +326,7 @@ def _marked_ns(history: History, spell: Doubt) -> int:
     return view.valid_from_min_ns
 
 
-def _is_by_rule(history: History, spell: Doubt) -> bool:
+def _is_by_rule(history: History, spell: PfailSpell) -> bool:
     """Return whether only a rule dates an observer's mark: its timer may run a tick later."""
     view = history.view_at(spell.observer, spell.subject, spell.from_ns)
     marked = history.lines.between(spell.observer, spell.from_ns - TICK_NS, spell.from_ns + TICK_NS, EventKind.PFAIL)

@@ -65,7 +65,7 @@ class NodeSight:
     owners: Mapping[str, SlotSet] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
-    doubted: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
     migrating: Mapping[int, str] = field(default_factory=dict)
     importing: Mapping[int, str] = field(default_factory=dict)
     open_keys: Mapping[int, int] = field(default_factory=dict)
@@ -199,7 +199,7 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
 def sight_of(topology: Topology) -> NodeSight:
     """Return a node from its CLUSTER NODES; KeyError if it does not name itself."""
     me = topology.by_id[topology.my_id or ""]
-    doubt = NodeFlags.FAIL | NodeFlags.PFAIL
+    failing = NodeFlags.FAIL | NodeFlags.PFAIL
     return NodeSight(
         id=me.id,
         address=me.address,
@@ -209,7 +209,7 @@ def sight_of(topology: Topology) -> NodeSight:
         owners={node.id: node.slots for node in topology.nodes if node.slots},
         epochs={node.id: node.config_epoch for node in topology.masters() if not node.is_gone},
         addresses={node.id: node.address for node in topology.nodes if node.port},
-        doubted=tuple(node.id for node in topology.nodes if node.flags & doubt),
+        unreachable=tuple(node.id for node in topology.nodes if node.flags & failing),
         migrating=me.migrating,
         importing=me.importing,
     )

@@ -116,9 +116,9 @@ def _unhealthy(now: Situation) -> list[str]:
             reasons.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
         elif failing and not now.rollback:
             reasons.append(f"{now.name(node.id)} says that {failing} slots are not ok")
-        doubted = [name for name in node.doubted if name in now.sight.nodes]
-        if doubted:
-            reasons.append(f"{now.name(node.id)} does not reach {', '.join(map(now.name, doubted))}")
+        unreachable = [name for name in node.unreachable if name in now.sight.nodes]
+        if unreachable:
+            reasons.append(f"{now.name(node.id)} does not reach {', '.join(map(now.name, unreachable))}")
     return reasons
 
 

@@ -265,15 +265,15 @@ class Run:
 
     def unhealthy(self, sight: ClusterSight) -> str:
         """Describe cluster problems that did not exist before the run; empty if none."""
-        known = {name for node in self.start.sight.nodes.values() for name in node.doubted}
+        known = {name for node in self.start.sight.nodes.values() for name in node.unreachable}
         for node, reason in sight.lost.items():
             return f"{self.name(node)} does not answer: {reason}"
         for seen in sight.nodes.values():
             name = self.name(seen.id)
             if not seen.cluster_ok:
                 return f"{name} says that the cluster is not ok (cluster_state)"
-            if doubted := next((other for other in seen.doubted if other not in known), None):
-                return f"{name} does not reach {seen.addresses.get(doubted, '')} ({doubted[:8]})"
+            if unreachable := next((other for other in seen.unreachable if other not in known), None):
+                return f"{name} does not reach {seen.addresses.get(unreachable, '')} ({unreachable[:8]})"
             if seen.memory_max and seen.id in self.receivers and seen.used_memory > HEADROOM * seen.memory_max:
                 return f"{name} uses more than {HEADROOM:.0%} of its maxmemory of {seen.memory_max:,} bytes"
         there, were = (sum(node.replicas_online for node in view.nodes.values()) for view in (sight, self.start.sight))

@@ -121,23 +121,23 @@ def _measured(stored: StoredPlan, first: Address, access: Access, how: Measuring
     try:
         weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate, window_s=window_s, memory=memory)
     except InputError as error:
-        return [Measured(name, {}, "not measured", doubt=str(error)) for name in wanted]
+        return [Measured(name, {}, "not measured", reason=str(error)) for name in wanted]
     owners = {node.id: node.slots for node in weights.topology.masters() if node.slots}
     loads = {
         name: {node: float(sum(row[slot] for slot in slots)) for node, slots in owners.items()}
         for name, row in weights.loads.items()
     }
     keys = Measured("keys", loads["keys"], "keys of every slot")
-    measurements = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", doubt="--seconds is 0")}
+    measurements = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", reason="--seconds is 0")}
     if memory:
         measurements[MEMORY] = _memory(weights, owners, loads[MEMORY])
-    doubt = "memory was measured; live servers do not report dump sizes"
-    measurements[DUMPED] = replace(measurements[MEMORY], resource=DUMPED, doubt=doubt)
-    doubt = "--window measures it" if not window_s else "the servers do not report it"
-    measurements["cpu_usec"] = Measured("cpu_usec", {}, "not measured", doubt=doubt)
+    reason = "memory was measured; live servers do not report dump sizes"
+    measurements[DUMPED] = replace(measurements[MEMORY], resource=DUMPED, reason=reason)
+    reason = "--window measures it" if not window_s else "the servers do not report it"
+    measurements["cpu_usec"] = Measured("cpu_usec", {}, "not measured", reason=reason)
     if "cpu_usec" in loads:
         measurements["cpu_usec"] = Measured("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
-    unknown = Measured("", {}, "not measured", doubt="it is not measured at live servers")
+    unknown = Measured("", {}, "not measured", reason="it is not measured at live servers")
     return [measurements.get(name) or replace(unknown, resource=name) for name in wanted]
 
 

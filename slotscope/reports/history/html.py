@@ -23,7 +23,7 @@ SPAN_PERCENT_MIN = 0.15
 """Least width of a bar."""
 MARK_KINDS = {
     "election": ("election", "vote", "won", "took", "manual", "paused", "adopted", "demoted"),
-    "doubt": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
+    "suspicion": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
     "process": ("last-sign", "process", "back", "trusted", "new-id"),
 }
 """Colours of marks by the beginning of a step's kind; other kinds are changes."""

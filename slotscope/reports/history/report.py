@@ -282,22 +282,22 @@ def slot_count(text: str) -> int:
     return count
 
 
-def health_spans(doubts: Iterable[NodeViewRow], first_ns: int, last_ns: int) -> list[HealthSpan]:
+def health_spans(views: Iterable[NodeViewRow], first_ns: int, last_ns: int) -> list[HealthSpan]:
     """Sum up the views of all observers that show one node as PFAIL or FAIL."""
     changes: list[tuple[int, int, int]] = []
-    for view in doubts:
+    for view in views:
         failed = int("fail" in view.flags.split(","))
         changes.append((view.valid_from_ns, 1, failed))
         if view.valid_to_ns is not None:
             changes.append((view.valid_to_ns, -1, -failed))
     spans: list[HealthSpan] = []
-    at_ns, doubting, failing = first_ns, 0, 0
-    for ts_ns, doubt, fail in [*sorted(changes), (last_ns, 0, 0)]:
+    at_ns, suspecting, failing = first_ns, 0, 0
+    for ts_ns, pfail, fail in [*sorted(changes), (last_ns, 0, 0)]:
         if ts_ns > at_ns:
-            health = "failed" if failing else "doubted" if doubting else "fine"
-            if spans and (spans[-1].health, spans[-1].observers) == (health, doubting):
+            health = "failed" if failing else "suspected" if suspecting else "fine"
+            if spans and (spans[-1].health, spans[-1].observers) == (health, suspecting):
                 at_ns = spans.pop().from_ns
-            spans.append(HealthSpan(at_ns, ts_ns, health, doubting))
+            spans.append(HealthSpan(at_ns, ts_ns, health, suspecting))
             at_ns = ts_ns
-        doubting, failing = doubting + doubt, failing + fail
+        suspecting, failing = suspecting + pfail, failing + fail
     return spans

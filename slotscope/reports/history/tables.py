@@ -139,15 +139,15 @@ def _lanes(
     own: dict[str, list[NodeViewRow]] = {}
     for row in view_rows(root, snapshot_id, "observer = node_id", BELIEFS_SHOWN):
         own.setdefault(row.node_id, []).append(row)
-    doubts: dict[str, list[NodeViewRow]] = {}
-    doubted = "observer <> node_id AND REGEXP_LIKE(flags, '(^|,)fail[?]?(,|$)')"
-    for row in view_rows(root, snapshot_id, doubted, BELIEFS_SHOWN):
-        doubts.setdefault(row.node_id, []).append(row)
+    pfail_views: dict[str, list[NodeViewRow]] = {}
+    condition = "observer <> node_id AND REGEXP_LIKE(flags, '(^|,)fail[?]?(,|$)')"
+    for row in view_rows(root, snapshot_id, condition, BELIEFS_SHOWN):
+        pfail_views.setdefault(row.node_id, []).append(row)
     return [
         history_report.Lane(
             node,
             history_report.role_spans(own.get(node.node_id, []), last_ns),
-            history_report.health_spans(doubts.get(node.node_id, []), first_ns, last_ns),
+            history_report.health_spans(pfail_views.get(node.node_id, []), first_ns, last_ns),
         )
         for node in nodes
     ]

@@ -174,10 +174,12 @@ def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
 
 def _own_rows(views: Sequence[PastView]) -> PastView:
     """Each node as it knew itself, with PFAIL and FAIL where another held it to be failing."""
-    doubts: dict[str, NodeFlags] = {}
+    pfail_flags: dict[str, NodeFlags] = {}
     for view in views:
         for node in view.topology.nodes:
-            doubts[node.id] = doubts.get(node.id, NodeFlags(0)) | node.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)
+            pfail_flags[node.id] = pfail_flags.get(node.id, NodeFlags(0)) | node.flags & (
+                NodeFlags.PFAIL | NodeFlags.FAIL
+            )
     own = [view.topology.nodes[0] for view in views]
-    nodes = [replace(node, flags=node.flags & ~NodeFlags.MYSELF | doubts[node.id]) for node in own]
+    nodes = [replace(node, flags=node.flags & ~NodeFlags.MYSELF | pfail_flags[node.id]) for node in own]
     return PastView("each node", "", views[0].at, Topology(tuple(nodes)), names_no_slots=views[0].names_no_slots)

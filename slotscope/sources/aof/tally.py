@@ -23,7 +23,7 @@ from cluster_core.rdb.export import ValueWriter
 from cluster_core.rdb.grammar import ARRAY
 from cluster_core.rdb.value_state import RESP
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_SLOT, UnitFacts
+from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_SLOT, LOG_UNCERTAIN, UnitFacts
 from slotscope.sources.aof.files import BASE, AofLog, AofUnit, AofUnitReader, is_rdb
 from slotscope.sources.files import read_pieces
 from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, note_unread, rest_of
@@ -278,11 +278,11 @@ def tally_state(unit: AofStateUnit, part: int, options: TallyOptions) -> Iterato
     reader.note(facts)
     sums.end(keys, facts)
     sums.note_missed(facts)
-    doubts = reader.uncertain
-    names = pa.array([row.key for row in doubts], pa.binary())
+    uncertain = reader.uncertain
+    names = pa.array([row.key for row in uncertain], pa.binary())
     yield rows.of(
-        LOG_DOUBT, len(doubts), name=names, db=pa.array([row.db for row in doubts], pa.int32()),
-        slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in doubts], pa.string()),
+        LOG_UNCERTAIN, len(uncertain), name=names, db=pa.array([row.db for row in uncertain], pa.int32()),
+        slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in uncertain], pa.string()),
     )  # fmt: skip
     yield rows.units(facts)
     yield from sums.yield_rows()

@@ -83,13 +83,13 @@ def test_an_unreachable_node_fails_the_audit() -> None:
 def test_a_failed_node_without_slots_passes_the_audit() -> None:
     """After a failover the former master is down; a node that the others still reach, or that has slots, counts."""
     away = {"z:1": "refused"}
-    failed = replace(seen(), addresses={"z": "z:1"}, doubted=("z",))
+    failed = replace(seen(), addresses={"z": "z:1"}, unreachable=("z",))
     owners, _ = audit_owners(stored(), ClusterSight({"a": failed, "b": failed}, away))
 
     assert owners.kept is True
     assert owners.detail.endswith("on all 2 nodes that answer; failed, without slots: z:1")
 
-    reached = replace(failed, doubted=())
+    reached = replace(failed, unreachable=())
     owning = replace(failed, owners=failed.owners | {"z": SlotSet([0])})
     for other in (reached, owning):
         assert audit_owners(stored(), ClusterSight({"a": failed, "b": other}, away))[0].kept is False

@@ -116,7 +116,7 @@ def test_the_dry_run_estimates_the_duration_at_the_allowed_pace():
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"doubted": ("r",)}, "b:1 (b) does not reach r:1 (r)"),
+        ({"unreachable": ("r",)}, "b:1 (b) does not reach r:1 (r)"),
         ({"replicas_online": 1}, "1 of 2 replicas have lost their master (INFO replication)"),
         ({"cluster_ok": False}, "b:1 (b) says that the cluster is not ok (cluster_state)"),
         ({"used_memory": 96, "memory_max": 100}, "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"),
@@ -133,8 +133,8 @@ def test_a_run_waits_for_new_problems(changed, text):
 
     assert run.unhealthy(sight()) == ""
     assert run.unhealthy(sight(**changed)) == text
-    run.start, run.receivers = replace(run.start, sight=sight(doubted=("r",))), frozenset("c")
-    assert run.unhealthy(sight(doubted=("r",), used_memory=96, memory_max=100)) == ""
+    run.start, run.receivers = replace(run.start, sight=sight(unreachable=("r",))), frozenset("c")
+    assert run.unhealthy(sight(unreachable=("r",), used_memory=96, memory_max=100)) == ""
 
 
 @pytest.mark.long

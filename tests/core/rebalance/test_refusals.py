@@ -50,7 +50,7 @@ def test_an_unchanged_cluster_has_no_refusal_and_no_warning(product):
     [
         ({"cluster_ok": False}, "b:1 (b) says that the cluster is not ok (cluster_state)"),
         ({"slots_ok": SLOT_COUNT - 3}, "b:1 (b) says that 3 slots are not ok"),
-        ({"doubted": ("c",)}, "b:1 (b) does not reach c:1 (c)"),
+        ({"unreachable": ("c",)}, "b:1 (b) does not reach c:1 (c)"),
         ({"config_epoch": 1}, "the plan is stale, make a new one: config epoch of b fell to 1, from 2 in the plan"),
         ({"importing": {4000: "a"}}, "slot 4000 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
         ({"importing": {1: "a"}}, "slot 1 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
@@ -214,7 +214,7 @@ def test_a_node_is_read_from_three_answers():
     assert (seen.migrating, seen.importing) == ({7: B}, {9000: B})
     assert seen.owners == {A: SlotSet.parse("0-8191"), B: SlotSet.parse("8192-16383")}
     assert (seen.used_memory, seen.memory_max) == (1000, 5000)
-    assert (seen.databases, seen.doubted) == ((0, 4), (B,))
+    assert (seen.databases, seen.unreachable) == ((0, 4), (B,))
     assert seen.addresses[B] == "10.0.0.2:7000"
 
 

@@ -14,9 +14,9 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import (
     BAD,
     LOG_COMMAND,
-    LOG_DOUBT,
     LOG_KEY,
     LOG_SLOT,
+    LOG_UNCERTAIN,
     OWNER,
     PARTIAL,
     PREFIX,
@@ -308,9 +308,17 @@ def test_most_written_keys_are_ranked_by_writes_and_bytes_with_error_bounds(spar
 
 
 def test_uncertain_keys_are_named_with_the_command(spark):
-    doubt = {"kind": LOG_DOUBT, "name": b"\x1b", "name_text": "\\x1b", "slot": 3, "db": 0, "text": "bf.add", **LOG}
+    uncertain = {
+        "kind": LOG_UNCERTAIN,
+        "name": b"\x1b",
+        "name_text": "\\x1b",
+        "slot": 3,
+        "db": 0,
+        "text": "bf.add",
+        **LOG,
+    }
 
-    actual = snapshot_tables.uncertain_keys(partial(spark, doubt))
+    actual = snapshot_tables.uncertain_keys(partial(spark, uncertain))
 
     schema = "source string, db int, key binary, key_text string, slot int, command string"
     assert_rows(actual, schema, ("a.aof", 0, b"\x1b", "\\x1b", 3, "bf.add"))
