@@ -15,7 +15,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from cluster_core.rebalance.check import check_plan
     from slotscope.plans.stored_plans import compare_tables, read_stored_plan
-    from slotscope.reports.rebalance.report import resource_words
+    from slotscope.reports.rebalance.report import resource_label
     from slotscope.reports.records import print_records
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress
@@ -46,7 +46,7 @@ def command(request: Request = Request()) -> int | None:
             return [*(f"wrong: {printable(line)}" for line in wrong), last]
         return [
             *partial_lines(stored.unread),
-            f"plan {stored.plan_id} holds: {stored_plan.verdict}, {plural(len(stored_plan.moves), 'slot')}; {moved:,} {resource_words(stored_plan.cost)} move, "
+            f"plan {stored.plan_id} holds: {stored_plan.verdict}, {plural(len(stored_plan.moves), 'slot')}; {moved:,} {resource_label(stored_plan.cost)} move, "
             f"at least {least:,} have to, proven by the prices of {plural(priced, 'master')}"
             + (f" and {plural(len(stored_plan.prices.zones), 'zone')}" if stored_plan.prices.zones else ""),
         ]

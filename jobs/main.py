@@ -200,7 +200,7 @@ COMMANDS = {
         ("log", "polls", "snapshot", "cluster", "log-zone", "html", "mode"),
     ),
 }
-"""Each subcommand by its words, in the order of its help.  A new job is one entry here."""
+"""Each subcommand by its name, in the order of its help.  A new job is one entry here."""
 FAMILIES = {
     "plan": "Make, check, execute and audit plans of slot moves",
     "tables": "List and remove snapshots, maintain and migrate the tables",

@@ -25,7 +25,7 @@ def deliver_answer(answer: Answer, *, stream: TextIO, as_json: bool) -> None:
         return
     console = Console(file=stream)
     ink = Ink(console)
-    cells = [[cell_words(value) for value in row] for row in answer.rows]
+    cells = [[cell_text(value) for value in row] for row in answer.rows]
     widths = [max(map(cell_len, column)) for column in zip(answer.columns, *cells, strict=True)]
     width = sum(widths) + _GAP * (len(widths) + 1)
     if stream.isatty() and width > console.width:
@@ -47,7 +47,7 @@ def _is_figures(values: tuple[Any, ...]) -> bool:
     )
 
 
-def cell_words(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """*value* as one line that is safe to show."""
     if value is None:
         return NOTHING

@@ -310,7 +310,7 @@ class Document:
     warnings: Sequence[Graded] = ()
     bad_records: int = 0
     is_calm: bool = False
-    page_words: str = "All of it as a page"
+    page_label: str = "All of it as a page"
     data: Any = None
     scripts: Sequence[str] = field(default_factory=tuple)
     hand_drawn: HandDrawn | None = None
@@ -319,7 +319,7 @@ class Document:
 
 
 def how_to_read(*sentences: str) -> Section:
-    """Return the last section of a page: the meaning of its words and figures, folded."""
+    """Return the last section of a page: the meaning of its terms and figures, folded."""
     return Section(
         "reading",
         "How to read this",

@@ -22,14 +22,14 @@ _ASCII = str.maketrans(
     {"—": "-", "×": "x", "…": "...", "·": "-", "≥": ">=", "≤": "<=", "−": "-", "→": "->", "▲": "!", "█": "#"}
 )
 FITTED_MIN = 16
-"""Cells that a fitted column gets if words of other columns can give them."""
-WORDS_MIN = 9
+"""Width in cells of a fitted column if text of other columns can be cut."""
+TEXT_CELLS_MIN = 9
 _INDENT, _GAP = 2, 2
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 Cell = str | Text | Callable[[int], Text]
-"""A cell: words, a text, or a function from a width to a text (names of keys, which lose their middle)."""
+"""A cell: a string, a text, or a function from a width to a text (names of keys, cut in the middle)."""
 _Made = Text | Callable[[int], Text]
 FIGURES = ">"
 """First character of the heading of figures, which stand to the right and are never cut."""
@@ -176,7 +176,7 @@ class Ink:
             widths[at] = max(widths[at], FITTED_MIN)
         while sum(widths) > room and text_columns:
             widest = max(text_columns, key=lambda at: widths[at])
-            if widths[widest] <= WORDS_MIN:
+            if widths[widest] <= TEXT_CELLS_MIN:
                 break
             widths[widest] -= 1
         for number, at in enumerate(fitted):

@@ -31,7 +31,7 @@ from slotscope.reports.ink import FIGURES, SEVERITY_STYLES, Ink
 from slotscope.reports.ink import Cell as InkCell
 from slotscope.runtime import text
 
-WORDS_MAX = 400
+SENTENCE_LENGTH_MAX = 400
 LINE_CHARS_MAX = 1 << 20
 FACTS_SHOWN = 20
 NAME_MAX = 30
@@ -54,7 +54,7 @@ def print_document(document: Document, console: Console, *, html_path: str | Non
     _print_warnings(document, ink)
     for section in document.sections:
         _print_section(section, ink)
-    ink.page(document.page_words, html_path)
+    ink.page(document.page_label, html_path)
 
 
 def plain_text(document: Document) -> str:
@@ -107,7 +107,7 @@ def _print_section(section: Section, ink: Ink) -> None:
             case Table():
                 _print_table(block, ink)
             case Sentence():
-                ink.note(text.printable(block.text, WORDS_MAX))
+                ink.note(text.printable(block.text, SENTENCE_LENGTH_MAX))
             case Facts():
                 _print_facts(block, ink)
             case Commands():

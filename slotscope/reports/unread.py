@@ -8,19 +8,17 @@ from slotscope.runtime import text
 FILES_SHOWN = 8
 """Inputs that are named."""
 SOURCE_LENGTH_MAX = 160
-HOLDS_WORDS = "these figures exclude unread input"
+UNREAD_NOTE = "these figures exclude unread input"
 
 
 def unread_lines(unread: Unread) -> list[str]:
     """Return a sentence per input, the least read first, and one on all; none if everything was read."""
     ordered = sorted(unread.files, key=lambda file: (-1.0 if file.share is None else -file.share, file.source))
-    lines = [
-        f"{text.printable(file.source, SOURCE_LENGTH_MAX)}: {unread_words(file)}" for file in ordered[:FILES_SHOWN]
-    ]
+    lines = [f"{text.printable(file.source, SOURCE_LENGTH_MAX)}: {unread_text(file)}" for file in ordered[:FILES_SHOWN]]
     if len(unread.files) > FILES_SHOWN:
         lines.append(f"and {text.plural(len(unread.files) - FILES_SHOWN, 'more input')} that could not be read in full")
     if unread:
-        lines.append(f"all inputs together: {unread_words(unread.whole)}")
+        lines.append(f"all inputs together: {unread_text(unread.whole)}")
     return lines
 
 
@@ -29,7 +27,7 @@ def partial_lines(unread: Unread) -> list[str]:
     lines = unread_lines(unread)
     return (
         [
-            f"partial: made from inputs that could not be read in full; {HOLDS_WORDS}",
+            f"partial: made from inputs that could not be read in full; {UNREAD_NOTE}",
             *(f"partial: {line}" for line in lines),
         ]
         if lines
@@ -37,7 +35,7 @@ def partial_lines(unread: Unread) -> list[str]:
     )
 
 
-def unread_words(file: FileUnread) -> str:
+def unread_text(file: FileUnread) -> str:
     """Return the unread share of *file*: ``at least 54 % of its keys (874 of 1,607) were not read``."""
     noun = "keys" if file.kind in ("rdb", "aof") else "records"
     pronoun = "its" if file.source else "their"

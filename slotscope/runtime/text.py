@@ -223,5 +223,5 @@ def duration(seconds: float | None) -> str:
 
 
 def plural(number: int, singular: str, many: str | None = None) -> str:
-    """Return the counted thing in words: ``1 key``, ``2 keys``, ``3 prefixes``."""
+    """Return the counted thing: ``1 key``, ``2 keys``, ``3 prefixes``."""
     return f"{count(number)} {singular if number == 1 else many or singular + 's'}"

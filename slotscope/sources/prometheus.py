@@ -60,9 +60,9 @@ def _whole(path: str) -> bytes:
     return bytes(data)
 
 
-def check_range(words_from: str | None, words_to: str | None) -> tuple[int, int]:
+def check_range(from_text: str | None, to_text: str | None) -> tuple[int, int]:
     """Return the times --from and --to; raises InputError for an invalid time, an empty range, or a too long one."""
-    times = [None if text is None else time_ns(text) for text in (words_from, words_to)]
+    times = [None if text is None else time_ns(text) for text in (from_text, to_text)]
     if times[0] is None or times[1] is None:
         raise InputError("--prometheus-url needs --from and --to, as 2026-11-23T02:00:00Z")
     if not 0 < times[1] - times[0] <= RANGE_NS_MAX:

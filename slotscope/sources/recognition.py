@@ -171,7 +171,7 @@ def _are_lines_of(kind: FileKind) -> Callable[[Beginning], bool]:
 
 
 def _other_lines(file: Beginning, kind: FileKind) -> str:
-    """How many of the first lines of JSON are not of *kind*, in words; empty for none."""
+    """Return how many of the first lines of JSON are not of *kind*, as text; empty for none."""
     if kind not in JSON_SIGNS:
         return ""
     objects = file.objects

@@ -11,7 +11,7 @@ from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, Memo
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
-from slotscope.reports.unread import HOLDS_WORDS, unread_lines
+from slotscope.reports.unread import UNREAD_NOTE, unread_lines
 from slotscope.runtime import text
 from slotscope.runtime.failure import printable
 from slotscope.runtime.text import plural
@@ -245,7 +245,7 @@ def find_partial(unread: Unread) -> list[Caveat]:
     if not unread:
         return []
     lines = unread_lines(unread)
-    first = f"partial: {HOLDS_WORDS}: {lines[-1]}"
+    first = f"partial: {UNREAD_NOTE}: {lines[-1]}"
     return [Caveat.error(Code.PARTIAL, line) for line in (first, *lines[:-1])]
 
 

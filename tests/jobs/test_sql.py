@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jobs.main import program
 from schemas.silver import SNAPSHOTS
-from slotscope.reports.answer import cell_words, deliver_answer
+from slotscope.reports.answer import cell_text, deliver_answer
 from slotscope.runtime import cli
 from slotscope.sql.duck import contents
 from tests.benches.program import without_progress
@@ -97,6 +97,6 @@ def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:
 
 def test_values_are_shown_as_text() -> None:
     moment = datetime(2026, 11, 21, 16, 6, 29, tzinfo=UTC)
-    texts = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
+    texts = [cell_text(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
 
     assert texts == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]

@@ -180,7 +180,7 @@ class Execution(Run):
         for index, batch in enumerate(batches):
             if self.stop:
                 return (yield from self._paused(f" before batch {batch.number} of {count}"))
-            yield from self.tell(f"batch {batch.number} of {count}: {self._in_words(batch)}")
+            yield from self.tell(f"batch {batch.number} of {count}: {self._described(batch)}")
             yield from self.await_epochs(batch.jobs)
             complete = yield from run_batch(self, batch)
             if not complete:
@@ -236,7 +236,7 @@ class Execution(Run):
     def _end(self) -> StepKind:
         return StepKind.ROLLED_BACK if self.settings.rollback else StepKind.FINISHED
 
-    def _in_words(self, batch: Batch) -> str:
+    def _described(self, batch: Batch) -> str:
         jobs = [f"{len(job.slots)} slots {self.name(job.source)} → {self.name(job.target)}" for job in batch.jobs[:3]]
         return ", ".join(jobs) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from cluster_core.incidents.story import seconds
 from slotscope.reports.document import Document, HandDrawn, count_by_severity
 from slotscope.reports.history.report import HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
-from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment, print_incidents
+from slotscope.reports.history.terminal import FIGURE_LABELS, clock, figure_text, moment, print_incidents
 from slotscope.reports.page import render_page
 from slotscope.runtime import text
 
@@ -68,7 +68,7 @@ class Bar(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A step of a story on the lane of a node that took part: the step's own id, and its words."""
+    """A step of a story on the lane of a node that took part: the step's id and text."""
 
     bar: Bar
     step_id: str
@@ -149,7 +149,7 @@ def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, label: str) -> Bar
 def _drawn(
     lane: Lane, report: HistoryReport, names: Names, room: Room, marks: Mapping[str, list[Mark]], part: bool
 ) -> Drawn:
-    now = role_words(lane.roles[-1], names) if lane.roles else "not heard"
+    now = role_text(lane.roles[-1], names) if lane.roles else "not heard"
     health = lane.healths[-1].health if lane.healths else "fine"
     failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
     label = (
@@ -173,7 +173,7 @@ def _drawn(
     )
 
 
-def role_words(span: RoleSpan, names: Names) -> str:
+def role_text(span: RoleSpan, names: Names) -> str:
     """Describe the role of a node; unknown parts are called so."""
     epoch = "epoch unknown" if span.epoch is None else f"epoch {span.epoch}"
     if span.role == "replica":
@@ -185,7 +185,7 @@ def role_words(span: RoleSpan, names: Names) -> str:
 def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
     has_slots = span.role == "master" and span.slot_count != 0
     kind = "replica" if span.role == "replica" else "master" if has_slots else "empty"
-    return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
+    return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_text(span, names), 120))
 
 
 PAGE_BYTES_MAX = 2_000_000
@@ -222,7 +222,7 @@ def _render(report: HistoryReport, room: Room) -> str:
         "mark_kind": mark_kind,
         "step_id": step_id,
         "steps_shown": room.story_steps,
-        "figure_words": FIGURE_WORDS,
+        "figure_labels": FIGURE_LABELS,
         "figure_text": figure_text,
         "clock": clock,
         "instant": moment,

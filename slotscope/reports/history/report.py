@@ -16,7 +16,7 @@ from schemas.history import SENTINEL_PROFILE
 from slotscope.runtime import text
 
 ROLES = {"slave": "replica", "master": "master"}
-KIND_WORDS: dict[str, tuple[str, str]] = {
+KIND_LABELS: dict[str, tuple[str, str]] = {
     IncidentKind.MEMBERSHIP: ("change of membership", "changes of membership"),
     IncidentKind.SLOTS_ASSIGNED: ("assignment of slots", "assignments of slots"),
     IncidentKind.EPOCH_COLLISION: ("collision of epochs", "collisions of epochs"),
@@ -38,7 +38,7 @@ class HistoryNode:
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """One step of an incident, in words; *offset_ms* since the incident began."""
+    """One step of an incident, as text; *offset_ms* since the incident began."""
 
     at_ns: int
     until_ns: int | None
@@ -178,7 +178,7 @@ class HistoryReport:
             self.incidents, key=lambda incident: order.index(incident.kind) if incident.kind in order else len(order)
         )
         counts = Counter(incident.kind for incident in by_gravity)
-        return [text.plural(count, *KIND_WORDS.get(kind, (kind,))) for kind, count in counts.items()]
+        return [text.plural(count, *KIND_LABELS.get(kind, (kind,))) for kind, count in counts.items()]
 
     @property
     def seen_by(self) -> str:

@@ -29,7 +29,7 @@ NODES_NAMED = 2
 """Nodes that are named in a line of the list."""
 _NAMED = re.compile(r"([^()\s]+:\d+) \([0-9a-f]{8,40}\)")
 
-FIGURE_WORDS = {
+FIGURE_LABELS = {
     "silence_to_pfail_ms": "last sign of life to first PFAIL",
     "silence_to_fail_ms": "last sign of life to FAIL",
     "fail_to_election_ms": "FAIL to first election",
@@ -202,7 +202,7 @@ def print_story(incident: IncidentLine, console: Console) -> None:
     ends = "open at the end" if incident.ended_ns is None else f"for {seconds(incident.duration_ms)}"
     ink.line(ink.safe(f"from {moment(incident.started_ns)}, {ends}", "dim"))
     figures = [
-        f"{FIGURE_WORDS[name]} {figure_text(name, value)}"
+        f"{FIGURE_LABELS[name]} {figure_text(name, value)}"
         for name, value in incident.known_figures.items()
         if not (name.startswith("unheard_") and value == 0)
     ]

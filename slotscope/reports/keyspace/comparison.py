@@ -195,7 +195,7 @@ def _node_key(node: Row) -> bytes:
     return str(node.node_id or node.address or "no node").encode("utf-8", "surrogateescape")
 
 
-def status_words(row: Growth, table: GrowthTable) -> str:
+def status_text(row: Growth, table: GrowthTable) -> str:
     """Return the status of *row*; in a list of the heaviest a new row is only new in the list."""
     labels = {"new": "new", "vanished": "vanished"}
     if table.kind == "slots":
@@ -231,7 +231,7 @@ def to_document(report: ComparisonReport) -> Document:
         alarm=" · partial" if partial else "",
         figures=[keys, *_size_changes(report.total)],
         tiles=_tiles(report.total),
-        page_words="All of it",
+        page_label="All of it",
     )
 
 
@@ -277,7 +277,7 @@ def _growth(table: GrowthTable) -> Section:
         Column("Ratio", Format.RATIO, ratio),
         Column(
             "What",
-            of=lambda growth: Cell(status_words(growth, table), style="quiet" if growth.status == "same" else ""),
+            of=lambda growth: Cell(status_text(growth, table), style="quiet" if growth.status == "same" else ""),
         ),
     ]
     caption = f"{title}, largest changes first"

@@ -102,7 +102,7 @@ def to_document(report: KeyspaceReport) -> Document:
         tiles=_tiles(report),
         warnings=report.warnings,
         bad_records=report.bad_records,
-        page_words="All of it, with a map of the slots",
+        page_label="All of it, with a map of the slots",
         data=data | {"owner": owner_runs},
         scripts=SCRIPTS,
         has_map=True,

@@ -301,7 +301,7 @@ def savings_document(snapshot_id: str, report: SavingsReport | None) -> Document
     """Return *report* as a document of its own, for a terminal."""
     verdict = "Nothing was measured." if report is None else _verdict(report)
     title = f"Memory savings in snapshot {snapshot_id}"
-    return Document("savings", title, verdict, savings_sections(report, whole=True), page_words="All of it")
+    return Document("savings", title, verdict, savings_sections(report, whole=True), page_label="All of it")
 
 
 def savings_sections(report: SavingsReport | None, *, whole: bool = False) -> list[Section]:

@@ -75,7 +75,7 @@ def to_document(report: RebalanceReport) -> Document:
 
 
 def _figures(report: RebalanceReport) -> list[str]:
-    sentences = [say.bound_words(report)] if report.acts or report.lower_bound_bytes else []
+    sentences = [say.bound_text(report)] if report.acts or report.lower_bound_bytes else []
     if report.acts:
         least = f" (proven minimum {text.count(report.ranges_bound)})" if report.ranges_bound else ""
         sentences += [
@@ -90,7 +90,7 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
     return [
         *_heaviest_tile(report),
         Tile(
-            "total-moved", "Moves", report.moved_bytes, note=f"{share} of {say.resource_words(report.cost)}",
+            "total-moved", "Moves", report.moved_bytes, note=f"{share} of {say.resource_label(report.cost)}",
             text=say.amount(report.cost, report.moved_bytes),
         ),
         Tile("total-slots", "Slots that move", report.moved_slots, note=f"in {text.plural(report.batches, 'batch', 'batches')}"),
@@ -122,7 +122,7 @@ def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
     amounts = " → ".join(say.amount(reach.resource, side[0]) for side in (before, after))
     filled = " → ".join("unknown" if side[1] is None else say.share_text(side[1], digits=0) for side in (before, after))
     known = f"{filled} of capacity; " if before[1] is not None or after[1] is not None else ""
-    name = f"Heaviest master, {say.SHORT_NAMES.get(reach.resource, say.resource_words(reach.resource))}"
+    name = f"Heaviest master, {say.SHORT_NAMES.get(reach.resource, say.resource_label(reach.resource))}"
     note = f"{known}{text.ratio(reach.before)} → {text.ratio(reach.after)} its fair share"
     return [Tile("total-heaviest", name, round(after[0]), note=note, text=amounts)]
 
@@ -140,7 +140,7 @@ def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tupl
 
 def _balance(report: RebalanceReport) -> Section:
     columns = [
-        Column("Resource", Format.TEXT, lambda reach: say.resource_words(reach.resource)),
+        Column("Resource", Format.TEXT, lambda reach: say.resource_label(reach.resource)),
         Column("Before", Format.RATIO, lambda reach: Cell(reach.before, note=_most(report, reach, is_after=False), style="alarm" if reach.before > reach.limit else "")),
         Column("After", Format.RATIO, lambda reach: Cell(reach.after, note=_most(report, reach, is_after=True), style="alarm" if reach.after > reach.limit * (1 + say.ROUNDING) else "strong")),
         Column("Limit", Format.RATIO, "limit"),
@@ -195,7 +195,7 @@ def _masters(report: RebalanceReport) -> Section:
             on=Place.PAGE,
         ),
         *(
-            Column(say.resource_words(name), Format.BAR, partial(_load_bar, report, name), on=Place.PAGE)
+            Column(say.resource_label(name), Format.BAR, partial(_load_bar, report, name), on=Place.PAGE)
             for name in report.resources
         ),
     ]
@@ -208,7 +208,7 @@ def _masters(report: RebalanceReport) -> Section:
     caption = "Thin bar: before; thick bar: after; mark: limit. Heaviest master first."
     shown = f", the 8 heaviest of {text.count(len(nodes))}" if len(nodes) > 8 else ""
     table = Table("master-table", caption, columns, nodes, "gold/rebalance_load", is_sample=bool(shown))
-    return Section("masters", "Masters", [table], about=f"{say.resource_words(lead)}{shown}")
+    return Section("masters", "Masters", [table], about=f"{say.resource_label(lead)}{shown}")
 
 
 def _load_bar(report: RebalanceReport, resource: str, node: Row) -> Cell:
@@ -258,7 +258,7 @@ def _heavy(report: RebalanceReport) -> Section:
         Column("Slot", Format.SLOT, "slot"),
         Column("On", Format.TEXT, lambda row: _named(report, row.node_id), on=Place.PAGE),
         Column("Fair share", Format.RATIO, "ratio"),
-        Column("Resource", Format.TEXT, lambda row: say.resource_words(row.resource)),
+        Column("Resource", Format.TEXT, lambda row: say.resource_label(row.resource)),
         Column("Because of", Format.KEY, _cause),
         Column("Pieces", Format.COUNT, "pieces"),
         Column("Remedy", Format.LONG, say.remedy),
@@ -312,7 +312,7 @@ def _reading(report: RebalanceReport) -> Section:
         say.share_text(next(iter(chosen)))
         if len(chosen) == 1
         else ", ".join(
-            f"{say.resource_words(reach.resource)} {say.share_text(reach.tolerance)}" for reach in report.reaches
+            f"{say.resource_label(reach.resource)} {say.share_text(reach.tolerance)}" for reach in report.reaches
         )
     )
     budget = f" of {say.share_text(report.bytes_budget)}" if report.bytes_budget is not None else ""

@@ -23,7 +23,7 @@ from slotscope.reports.document import (
     Sentence,
     Table,
 )
-from slotscope.reports.rebalance.report import amount, factor, resource_words
+from slotscope.reports.rebalance.report import amount, factor, resource_label
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
 
@@ -63,7 +63,7 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
         Column("To"),
         Column("Slots", Format.COUNT),
         Column("Ranges", Format.COUNT),
-        Column(resource_words(stored.problem.cost), Format.COUNT),
+        Column(resource_label(stored.problem.cost), Format.COUNT),
         Column("About", Format.DURATION),
     ]
     commands = _typed(command_lines(stored, prospect))
@@ -220,7 +220,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 def _name(finding: Finding) -> str:
-    return resource_words(finding.resource) if finding.aspect == LOAD else finding.aspect
+    return resource_label(finding.resource) if finding.aspect == LOAD else finding.aspect
 
 
 def _measured(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from slotscope.reports.document import Cell, Column, Commands, Document, Facts, Format, Place, Section, Table
-from slotscope.reports.rebalance.report import amount, resource_words
+from slotscope.reports.rebalance.report import amount, resource_label
 from slotscope.runtime import text
 from slotscope.runtime.failure import Failure
 from slotscope.runtime.program import program_name, shell_word
@@ -120,7 +120,7 @@ def _table(report: FleetPlansReport) -> Table:
         Column("Before", Format.RATIO, "before"),
         Column("After", Format.RATIO, "after"),
         Column("Limit", Format.RATIO, "limit"),
-        Column("Resource", Format.TEXT, lambda cluster: resource_words(cluster.resource), on=Place.PAGE),
+        Column("Resource", Format.TEXT, lambda cluster: resource_label(cluster.resource), on=Place.PAGE),
         Column("Moves", Format.SIZE, lambda cluster: Cell(cluster.moved, amount(cluster.cost, cluster.moved))),
         Column("Slots", Format.COUNT, "moved_slots"),
         Column("Time", Format.DURATION, "estimated_s"),

@@ -82,8 +82,8 @@ def amount(resource: str, value: float | None) -> str:
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
 
-def resource_words(resource: str) -> str:
-    """A resource in words: ``serialized bytes``."""
+def resource_label(resource: str) -> str:
+    """Return the name of a resource for readers: ``serialized bytes``."""
     return text.printable(resource.replace("_", " "), 40)
 
 
@@ -117,7 +117,7 @@ def headline(report: RebalanceReport) -> str:
 
 def caveats(report: RebalanceReport) -> list[str]:
     """Return the limits of the verdict, a sentence each."""
-    held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in _given_up(report))
+    held = ", ".join(f"{resource_label(reach.resource)} ends at {factor(reach.after)}" for reach in _given_up(report))
     return [
         *(["Not balanced: " + held + "."] if held else []),
         *(["Partial: these figures exclude unread input."] if report.is_partial else []),
@@ -148,7 +148,7 @@ def cause(line: Row) -> str:
 
 
 def _bound_by(line: Row) -> str:
-    resource = SHORT_NAMES.get(line.resource, resource_words(line.resource))
+    resource = SHORT_NAMES.get(line.resource, resource_label(line.resource))
     return f"{cause(line)} alone is {line.ratio:.2f}× a fair share of {resource}"
 
 
@@ -181,7 +181,7 @@ def _verdict(report: RebalanceReport) -> str:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
     raised = [reach for reach in report.reaches if is_relaxed(reach)]
     limits = "; ".join(
-        f"{resource_words(entry.resource)} up to {factor(entry.limit)}, since slots cannot be divided"
+        f"{resource_label(entry.resource)} up to {factor(entry.limit)}, since slots cannot be divided"
         for entry in raised
     )
     if report.verdict == PlanVerdict.MOVE:
@@ -193,7 +193,7 @@ def _verdict(report: RebalanceReport) -> str:
     return f"{text.printable(report.verdict, 60)}."
 
 
-def bound_words(report: RebalanceReport) -> str:
+def bound_text(report: RebalanceReport) -> str:
     """Return the proven minimum, and the distance of the plan from it."""
     least = amount(report.cost, report.lower_bound_bytes)
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
@@ -223,7 +223,7 @@ def _above_capacity(report: RebalanceReport) -> str:
     if not overfull:
         return ""
     _, node, resource, share = max(overfull, key=lambda entry: entry[0])
-    unit = "" if is_bytes(resource) else f" {resource_words(resource)}"
+    unit = "" if is_bytes(resource) else f" {resource_label(resource)}"
     count = len({entry[1].node_id for entry in overfull}) - 1
     more = f"; so {'is' if count == 1 else 'are'} {text.plural(count, 'other master')}" if count else ""
     return (
@@ -236,7 +236,7 @@ def _balance_reason(report: RebalanceReport) -> str:
     if not report.reaches:
         return "No load was given."
     worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
-    name = resource_words(worst.resource).capitalize()
+    name = resource_label(worst.resource).capitalize()
     now = f"{name} of the heaviest master: {text.ratio(worst.before)} its fair share (limit {text.ratio(worst.limit)})"
     if report.verdict == PlanVerdict.BALANCED:
         return f"{now}. No resource is closer to its limit."
@@ -251,7 +251,7 @@ def _balance_reason(report: RebalanceReport) -> str:
         near = max(report.reaches, key=lambda reach: reach.after / reach.limit if reach.limit else 0.0)
         return (
             f"Drain {text.plural(len(drained), 'master')} ({amount(report.cost, held)}). Afterwards the heaviest master holds "
-            f"{text.ratio(near.after)} its fair share of {resource_words(near.resource)} (limit {text.ratio(near.limit)})."
+            f"{text.ratio(near.after)} its fair share of {resource_label(near.resource)} (limit {text.ratio(near.limit)})."
         )
     return (
         f"{name} of the heaviest master: {text.ratio(worst.before)} → {text.ratio(worst.after)} its fair share "
@@ -268,7 +268,7 @@ def why_many_ranges(report: RebalanceReport) -> list[str]:
     owners = sum(1 for node in report.nodes if node.slots_after)
     if not report.acts or report.ranges_after <= RANGES_A_MASTER_MAX * owners:
         return []
-    limits = " and ".join(resource_words(reach.resource) for reach in report.reaches)
+    limits = " and ".join(resource_label(reach.resource) for reach in report.reaches)
     why = (
         f"{text.count(report.ranges_after)} slot ranges are more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
         f"limit ({limits}), so single slots fill the rest."

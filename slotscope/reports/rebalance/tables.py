@@ -17,7 +17,7 @@ from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.plans.stored_plans import epoch_ms, find_plan, read_stored_plan
-from slotscope.reports.rebalance.report import RebalanceReport, amount, resource_words, share_text
+from slotscope.reports.rebalance.report import RebalanceReport, amount, resource_label, share_text
 from slotscope.reports.records import Row, grouped, read
 from slotscope.runtime import text
 
@@ -110,14 +110,14 @@ LISTED = 4
 def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     """Return the warnings about limits that cannot be met and capacities that are exceeded, the worst first."""
     plan = stored.plan
-    caveats = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_words(stored, conflict)) for conflict in plan.conflicts]
+    caveats = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_text(stored, conflict)) for conflict in plan.conflicts]
     if plan.verdict == PlanVerdict.CLOSER:
-        over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
+        over = [f"{resource_label(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
         message = f"The search found no plan that keeps all limits{where}. Whether one exists is unknown."
         caveats.append(Caveat.warning(Code.LIMITS_NOT_REACHED, message))
     if plan.given_up:
-        names = _listed([resource_words(name) for name in plan.given_up])
+        names = _listed([resource_label(name) for name in plan.given_up])
         message = f"Soft goal given up: {names} may stay above the limit. Keeping it would break other limits or split slots into many ranges."
         caveats.append(Caveat.warning(Code.GOAL_GIVEN_UP, message))
     if plan.held_back:
@@ -127,9 +127,9 @@ def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     return [*caveats, *_capacity_warnings(stored)]
 
 
-def conflict_words(stored: StoredPlan, conflict: Conflict) -> str:
+def conflict_text(stored: StoredPlan, conflict: Conflict) -> str:
     """Return the contradiction in a sentence: the limits, the least that gives way, and the tolerance of the plan."""
-    resources = _listed([resource_words(name) for name in conflict.resources])
+    resources = _listed([resource_label(name) for name in conflict.resources])
     names = _listed([_name(stored, node) for node in conflict.nodes[:LISTED]], len(conflict.nodes) - LISTED)
     slots = _listed([str(slot) for slot in conflict.slots[:LISTED]], len(conflict.slots) - LISTED)
     if conflict.kind is ConflictKind.PINNED:
@@ -195,7 +195,7 @@ def _drained(stored: StoredPlan) -> str:
 def _hard_limits(stored: StoredPlan, names: str = "") -> list[str]:
     """Return the limits of masters that no tolerance changes; *names* are the masters with a capacity."""
     problem = stored.problem
-    capped = [resource_words(name) for name in problem.loads if any(name in m.capacity for m in problem.masters)]
+    capped = [resource_label(name) for name in problem.loads if any(name in m.capacity for m in problem.masters)]
     parts = [f"the capacity of {names or 'masters'} in {_listed(capped)}"] if capped else []
     parts += [drained] if (drained := _drained(stored)) else []
     return parts + (["the pinned slots"] if problem.pinned else [])
@@ -217,7 +217,7 @@ def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
             after = sum(v for v, owner in zip(load, stored.plan.owners_after, strict=True) if owner == master.id)
             if after <= most:
                 continue
-            now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
+            now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_label(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
             ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
             caveats.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
     return caveats

@@ -24,7 +24,7 @@ from slotscope.reports.document import (
 from slotscope.runtime import text
 from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows
 
-FIGURE_WORDS: Final = {
+FIGURE_LABELS: Final = {
     "detected_ms": "failure detected",
     "elected_ms": "new master elected",
     "converged_ms": "all nodes agree",
@@ -33,7 +33,7 @@ FIGURE_WORDS: Final = {
     "bus_bytes": "bus traffic",
     "elections": "vote requests",
 }
-FAULT_WORDS: Final = {
+FAULT_LABELS: Final = {
     "crash": "masters crash",
     "power": "machines of masters lose power",
     "freeze": "masters freeze",
@@ -43,7 +43,7 @@ FAULT_WORDS: Final = {
 }
 MEASURED_BY_CLIENTS: Final = ("lost", "unavailable")
 """Figures that need clients."""
-PARAMETER_WORDS: Final = {
+PARAMETER_LABELS: Final = {
     "profile": "profile",
     "node_timeout_ms": "node timeout (ms)",
     "shards": "shards",
@@ -92,13 +92,13 @@ class SimulationReport:
     @property
     def varied(self) -> list[str]:
         """Parameters in which the cases differ."""
-        return [name for name in PARAMETER_WORDS if len({str(case.parameters[name]) for case in self.cases}) > 1]
+        return [name for name in PARAMETER_LABELS if len({str(case.parameters[name]) for case in self.cases}) > 1]
 
     @property
     def title(self) -> str:
         """Title: the simulated faults and the cluster."""
         faults = list(dict.fromkeys(str(case.parameters["fault"]) for case in self.cases))
-        named = " or ".join(FAULT_WORDS.get(fault, fault) for fault in faults) or "nothing"
+        named = " or ".join(FAULT_LABELS.get(fault, fault) for fault in faults) or "nothing"
         snapshot = f", {self.snapshot_id}" if self.snapshot_id != "simulation" else ""
         return f"What if {named}{snapshot}"
 
@@ -126,14 +126,16 @@ class SimulationReport:
     def label(self, case: Case) -> str:
         """Return the label of a case: the parameters that vary, else its main ones."""
         names = self.varied or ["profile", "node_timeout_ms", "fault"]
-        return ", ".join(f"{PARAMETER_WORDS[name]} {case.parameters[name]}" for name in names)
+        return ", ".join(f"{PARAMETER_LABELS[name]} {case.parameters[name]}" for name in names)
 
     def fixed(self) -> str:
         """The parameters that all cases have in common."""
         if not self.cases:
             return ""
         first = self.cases[0].parameters
-        return ", ".join(f"{label} {first[name]}" for name, label in PARAMETER_WORDS.items() if name not in self.varied)
+        return ", ".join(
+            f"{label} {first[name]}" for name, label in PARAMETER_LABELS.items() if name not in self.varied
+        )
 
 
 def read_report(*, root: str, snapshot: str) -> SimulationReport:
@@ -150,7 +152,7 @@ def read_report(*, root: str, snapshot: str) -> SimulationReport:
 
 
 def _case(number: int, rows: list[Any]) -> Case:
-    parameters = {name: rows[0][name] for name in PARAMETER_WORDS}
+    parameters = {name: rows[0][name] for name in PARAMETER_LABELS}
     return Case(number, parameters, {row["figure"]: Spread(*(row[name] for name in Spread._fields)) for row in rows})
 
 
@@ -185,10 +187,10 @@ ROWS_ON_TERMINAL: Final = 60
 
 def to_document(report: SimulationReport) -> Document:
     """Return *report* as a document."""
-    measured = [name for name in FIGURE_WORDS if any(case.spreads[name].known for case in report.cases)]
+    measured = [name for name in FIGURE_LABELS if any(case.spreads[name].known for case in report.cases)]
     unknown = [
         Sentence(f"Unknown: {label} ({unknown_text(name, report.runs)}).")
-        for name, label in FIGURE_WORDS.items()
+        for name, label in FIGURE_LABELS.items()
         if report.cases and name not in measured
     ]
     sections = [
@@ -211,7 +213,7 @@ def to_document(report: SimulationReport) -> Document:
         subtitle=f" · {text.plural(report.runs, 'run')}",
         alarm=f" · {broken} broken: a defect of the simulator" if report.violations else "",
         reason=report.fixed(),
-        page_words="All quantiles",
+        page_label="All quantiles",
         tiles=[
             Tile("total-runs", "Runs", report.runs, note=f"of {text.plural(len(report.cases), 'case')}"),
             Tile("total-recovered", "Recovered", recovered, note="a new master in every failed shard"),
@@ -233,7 +235,7 @@ def _results(report: SimulationReport, measured: Sequence[str]) -> Table:
         return Cell(value, text.NOTHING if value is None else figure_text(row[0], value))
 
     columns = [
-        Column("Figure", Format.TEXT, lambda row: FIGURE_WORDS[row[0]]),
+        Column("Figure", Format.TEXT, lambda row: FIGURE_LABELS[row[0]]),
         Column("Case", Format.TEXT, lambda row: report.label(row[1])),
         Column(
             "Runs",

@@ -11,7 +11,7 @@ from slotscope.reports.keyspace.comparison import (
     Load,
     compare_reports,
     growth_table,
-    status_words,
+    status_text,
 )
 from slotscope.reports.records import Row
 from tests.benches.reports import terminal_of
@@ -89,4 +89,4 @@ def test_a_new_entry_in_a_list_of_the_heaviest_is_not_called_new() -> None:
     """It may have been there below the cut."""
     prefixes = next(table for table in grown().tables if table.kind == "prefixes")
 
-    assert [status_words(row, prefixes) for row in prefixes.rows] == ["left list", "new in list"]
+    assert [status_text(row, prefixes) for row in prefixes.rows] == ["left list", "new in list"]

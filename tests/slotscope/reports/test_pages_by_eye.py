@@ -18,7 +18,7 @@ from slotscope.reports.delivery import deliver
 from slotscope.reports.fleet.report import ClusterState, Failed, FleetReport
 from slotscope.reports.index import INDEX
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.simulation.report import FIGURE_WORDS, PARAMETER_WORDS, Case, SimulationReport, Spread
+from slotscope.reports.simulation.report import FIGURE_LABELS, PARAMETER_LABELS, Case, SimulationReport, Spread
 from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import changed, rebalance_report
@@ -47,7 +47,7 @@ def simulation() -> SimulationReport:
     }
     cases = []
     for number, timeout_ms in enumerate((2_000, 5_000)):
-        parameters = dict.fromkeys(PARAMETER_WORDS, 1) | {
+        parameters = dict.fromkeys(PARAMETER_LABELS, 1) | {
             "profile": "valkey-9.1",
             "fault": "crash",
             "node_timeout_ms": timeout_ms,
@@ -56,7 +56,7 @@ def simulation() -> SimulationReport:
             name: Spread(10, 9, *(value * (number + 1) * more for more in (1.1, 0.9, 1.0, 1.3, 1.5, 1.6)))
             if (value := known.get(name))
             else Spread(10, 0, None, None, None, None, None, None)
-            for name in FIGURE_WORDS
+            for name in FIGURE_LABELS
         }
         cases.append(Case(number, parameters, spreads))
     return SimulationReport("simulation", 20, tuple(cases), 0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import slotscope
-from slotscope.reports.answer import cell_words
+from slotscope.reports.answer import cell_text
 from slotscope.runtime.answer import Answer
 from slotscope.sql.duck import ask
 from slotscope.sql.views import READ, VIEWS
@@ -50,7 +50,7 @@ def answer_markdown(answer: Answer) -> str:
     lines = [
         answer.columns,
         ["---"] * len(answer.columns),
-        *([cell_words(value) for value in row] for row in answer.rows),
+        *([cell_text(value) for value in row] for row in answer.rows),
     ]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
