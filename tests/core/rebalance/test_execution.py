@@ -378,7 +378,7 @@ def test_a_slot_goes_back_to_a_master_that_knows_the_epoch_of_its_owner():
     cluster.world.call_at(cluster.world.now_us + 2_000_000, lambda *_: cluster.faults.heal())
 
     def arrive_late(command):
-        if command.node == B and command.words[-2:] == ("NODE", C):
+        if command.node == B and command.arguments[-2:] == ("NODE", C):
             cluster.pass_time(3_000_000)
 
     cluster.on_command = arrive_late
