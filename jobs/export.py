@@ -17,13 +17,13 @@ def command(request: Request) -> int | None:
 
     slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe
     """
-    from slotscope.pipelines.keys.export import export_dumps, say_to
+    from slotscope.pipelines.keys.export import export_dumps, report_stream
     from slotscope.reports.records import print_records
     from slotscope.runtime.progress import progress
 
     with progress("exporting"):
         manifest = export_dumps(request)
-    print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=say_to(manifest))
+    print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=report_stream(manifest))
     return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] else None
 
 

@@ -113,7 +113,7 @@ def modules_of(package: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_imports_only_what_lies_below_it(package):
+def test_a_package_imports_only_packages_below_it(package):
     """Style: cluster_core stands on the standard library, schemas on its rows and on Arrow, slotscope on both, jobs on all."""
     wrong = [
         f"{module} imports {name}"

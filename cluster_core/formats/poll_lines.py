@@ -105,7 +105,7 @@ def _read_whole(record: dict[str, Any], line: int, source: str) -> Poll:
     except DecodeError as error:
         reason = f"CLUSTER NODES, byte {error.offset} of the text: {error.reason}"
         raise DecodeError(reason, offset=line, source=source) from error
-    observer, address = _who(_member(record, NODE_NAMES), topology)
+    observer, address = _replying_node(_member(record, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("the poll does not name the node that answered", offset=line, source=source)
     return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(record, asked_ns, ts_ns, address))
@@ -144,7 +144,7 @@ def _member(record: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-def _who(node: Any, topology: Topology) -> tuple[str, str]:
+def _replying_node(node: Any, topology: Topology) -> tuple[str, str]:
     """Return id and address of the replying node."""
     name = str(node)[:300] if isinstance(node, str | int) and not isinstance(node, bool) else ""
     me = topology.by_id.get(topology.my_id or "")

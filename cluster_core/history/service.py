@@ -50,7 +50,7 @@ class Interval(NamedTuple):
         """Return the earliest start that may join an earlier interval."""
         return max(self.from_min_ns, self.from_max_ns - VAGUE_NS)
 
-    def begun_by(self, min_ns: int, max_ns: int) -> Interval:
+    def started_after(self, min_ns: int, max_ns: int) -> Interval:
         """Return the part after a time between *min_ns* and *max_ns*."""
         return self._replace(from_min_ns=max(self.from_min_ns, min_ns), from_max_ns=max(self.from_max_ns, max_ns))
 

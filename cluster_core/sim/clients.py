@@ -63,7 +63,7 @@ class Client:
         self._hops = 0
         self._is_asking = False
         self._try = 0
-        world.on_reply[number] = self._heard
+        world.on_reply[number] = self._on_reply
         world.call_at(world.now_us + int(self.rng.random() * self.period_us), self._write)
 
     def stop(self) -> None:
@@ -77,9 +77,9 @@ class Client:
         self._key = b"k%d:%d" % (self.number, self._serial)
         self._began_us, self._hops = self.world.now_us, 0
         self.tried += 1
-        self._ask(self._owners.get(key_slot(self._key)) or self._somebody())
+        self._ask(self._owners.get(key_slot(self._key)) or self._any_host())
 
-    def _somebody(self) -> Host:
+    def _any_host(self) -> Host:
         hosts = self.world.hosts
         return hosts[int(self.rng.random() * len(hosts))]
 
@@ -111,7 +111,7 @@ class Client:
         arguments = (b"SET", self._key, b"%d" % self._serial)
         self.world.tell(host, ClientCommand(self.number, arguments, asking=self._is_asking))
 
-    def _heard(self, host: Host, value: Any) -> None:
+    def _on_reply(self, host: Host, value: Any) -> None:
         """Handle a reply of *host* if still awaited."""
         if host is not self._asked:
             return
@@ -169,7 +169,7 @@ class Client:
 
     def _again(self, attempt: int, _: Any) -> None:
         if attempt == self._try and not self.stopped:
-            self._ask(self._somebody())
+            self._ask(self._any_host())
 
 
 SLACK_US: Final = 1_500_000

@@ -60,7 +60,7 @@ class GapBook:
         """Write a gap that has ended."""
         with self._lock:
             self.count += 1
-            self._say(gap)
+            self._report(gap)
             self._write(gap)
 
     def hold(self, gap: Gap, holds: bool, now_ns: int) -> None:
@@ -71,7 +71,7 @@ class GapBook:
             if holds and known is None:
                 self._open[key] = gap
                 self.count += 1
-                self._say(gap)
+                self._report(gap)
                 self._write(gap)
             elif not holds and known is not None:
                 del self._open[key]
@@ -84,7 +84,7 @@ class GapBook:
                 self._write(gap._replace(to_ns=max(now_ns, gap.from_ns)))
             self._open.clear()
 
-    def _say(self, gap: Gap) -> None:
+    def _report(self, gap: Gap) -> None:
         about = f"{gap.subject}: " * bool(gap.subject)
         self._tell(f"{about}{gap.kind} not recorded: {gap.reason}{f' ({gap.detail})' if gap.detail else ''}")
 

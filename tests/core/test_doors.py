@@ -20,7 +20,7 @@ DOORS = sorted(
 
 
 @pytest.mark.parametrize("package", DOORS)
-def test_a_door_offers_what_its_stub_lists(package):
+def test_a_door_offers_the_names_of_its_stub(package):
     homes = read_stub((ROOT / Path(*package.split(".")) / "__init__.pyi").read_bytes())
     door = import_module(package)
 

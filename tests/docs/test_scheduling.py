@@ -139,7 +139,7 @@ def test_the_times_of_the_crontab_are_times() -> None:
 
 
 @pytest.mark.parametrize(("code", "text"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
-def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, text):
+def test_the_command_of_the_crontab_mails_only_important_lines(tmp_path, code, text):
     """cron mails what a command prints: nothing when there is nothing to do."""
     _, _, command = cron_line()
     assert "%" not in command

@@ -270,7 +270,7 @@ def test_a_tls_bus_is_reported(tmp_path) -> None:
     assert "TLS: cannot be read" in actual.bad[0]["reason"]
 
 
-def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None:
+def test_a_clock_set_back_is_counted_and_time_continues(tmp_path) -> None:
     path = tmp_path / "clock.pcap"
     later = conversation([encode_message(ping())] * 3)
     path.write_bytes(pcap([*later, *(replace(s, ts_ns=s.ts_ns - 3600 * 10**9, seq=s.seq + 9999) for s in later)]))
@@ -281,7 +281,7 @@ def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None
     assert actual.facts["last_ns"] == later[-1].ts_ns
 
 
-def test_a_capture_begun_in_the_middle_of_messages_is_no_error(tmp_path) -> None:
+def test_a_capture_from_the_middle_of_messages_is_no_error(tmp_path) -> None:
     """What is left of a message at the start is a row; the job goes on, strict or not."""
     raw = encode_message(ping())
     path = tmp_path / "late.pcap"

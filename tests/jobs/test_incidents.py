@@ -109,7 +109,7 @@ def test_a_snapshot_that_was_not_replayed_is_refused(root: str) -> None:
         load_history(root, "two")
 
 
-def test_nodes_prints_what_an_observer_believed(root: str) -> None:
+def test_nodes_prints_the_view_of_an_observer(root: str) -> None:
     by_id = nodes(root, observer="bbb", at="1700000013")
     by_address = nodes(root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
 
@@ -128,7 +128,7 @@ def test_nodes_of_all_observers_are_headed(root: str) -> None:
     assert "2023-11-14T22:13:50.000000Z" in lines[0]
 
 
-def test_nodes_shows_what_changed_between_two_times(root: str) -> None:
+def test_nodes_shows_changes_between_two_times(root: str) -> None:
     lines = nodes(root, observer="b", at="1700000013", diff="1700000014")
 
     assert lines[1:] == [

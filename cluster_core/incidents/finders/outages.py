@@ -153,7 +153,7 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
             has_ended = lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns
             if has_ended or (lack.lack is not Lack.REFUSED and lack.from_max_ns < begin.min_ns):  # voters reached it
                 continue
-            lack = lack.begun_by(begin.min_ns, begin.ts_ns)
+            lack = lack.started_after(begin.min_ns, begin.ts_ns)
         if end is not None:
             is_ordered = end.variant in ("manual", "unknown")
             if lack.from_min_ns >= end.ts_ns or (is_ordered and lack.from_max_ns > end.min_ns):
@@ -294,15 +294,15 @@ def _silence(history: History, episode: Episode) -> Interval:
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
     back_ns = _cleared_ns(history, episode) if episode.back_ns is None else episode.back_ns
-    is_heard = bool(history.speech.get(node))
+    has_headers = bool(history.speech.get(node))
     marked = [
         _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
     ]
     decided = [row.ts_ns for row in history.events_of(EventKind.FAIL_DECIDED) if row.subject == node]
     down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
-    back_min_ns = max(high, (back_ns or 0) - TICK_NS) if is_heard else min(down_ns, back_ns or down_ns)
+    back_min_ns = max(high, (back_ns or 0) - TICK_NS) if has_headers else min(down_ns, back_ns or down_ns)
     to_min_ns = down_ns if back_ns is None else back_min_ns
-    is_dead = bool(ended) or (not is_heard and bool(history.answered_ns.get(node)))
+    is_dead = bool(ended) or (not has_headers and bool(history.answered_ns.get(node)))
     return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
 
 

@@ -251,6 +251,6 @@ def _manifest(
     }
 
 
-def say_to(manifest: dict[str, Any]) -> Any:
-    """Where the report of an export goes: beside data on the standard output it goes to the error stream."""
+def report_stream(manifest: dict[str, Any]) -> Any:
+    """Return the stream of an export's report: the error stream if the data goes to the standard output."""
     return sys.stderr if manifest["out"] == STDOUT else sys.stdout

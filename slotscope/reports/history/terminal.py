@@ -79,7 +79,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
         ink.line(ink.safe(f"{report.set_up}.", "dim"))
     notes = [finding for finding in report.findings if finding.severity == Severity.NOTE]
     graver = [finding for finding in report.findings if finding.severity != Severity.NOTE]
-    _print_doubts(ink, [warning for warning in report.warnings if warning.severity != Severity.NOTE], graver)
+    _print_warnings(ink, [warning for warning in report.warnings if warning.severity != Severity.NOTE], graver)
     if report.incidents:
         day = moment(report.incidents[0].started_ns)[:10]
         is_one_day = all(moment(incident.started_ns)[:10] == day for incident in report.incidents)
@@ -100,7 +100,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
             ],
         )
         ink.note("Step by step: slotscope incidents NUMBER")
-    _print_doubts(ink, [], notes)
+    _print_warnings(ink, [], notes)
     ink.page("All of it, with a timeline of each node", html_path)
 
 
@@ -171,7 +171,7 @@ def _impact(incident: IncidentLine) -> str:
     return ""
 
 
-def _print_doubts(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingRow]) -> None:
+def _print_warnings(ink: Ink, warnings: Sequence[Caveat], findings: Sequence[FindingRow]) -> None:
     """Print *warnings* of the replay and *findings*, the gravest first; notes are on the page only."""
     if not warnings and not findings:
         return

@@ -56,7 +56,7 @@ class PastView(NamedTuple):
         return [
             *([head, *([same] if same else [])] if headed else []),
             *([f"# {self.age}"] if self.answered_ns else []),
-            *([f"# {self.doubt}"] if self.pending else []),
+            *([f"# {self.uncertainty}"] if self.pending else []),
             *([f"# {self.unknown}"] if self.names_no_slots else []),
             *(printable(line, LINE_LENGTH_MAX) for line in text.splitlines()),
         ]
@@ -68,7 +68,7 @@ class PastView(NamedTuple):
         return f"no answer for {seconds(age_ms)}: this is the last one, at {write_instant(self.answered_ns or 0)}"
 
     @property
-    def doubt(self) -> str:
+    def uncertainty(self) -> str:
         """How far the answer may be out of date."""
         nodes = dict.fromkeys(f"{row.ip}:{row.port}" if row.port else row.node_id[:8] for row in self.pending)
         named = ", ".join([*nodes][:NAMED_MAX]) + (" and others" if len(nodes) > NAMED_MAX else "")

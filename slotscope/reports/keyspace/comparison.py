@@ -121,8 +121,8 @@ class ComparisonReport:
             parts.append(f"{text.signed_size(memory)} in memory")
         else:
             parts += _size_changes(total)
-        doubt = f"; {PARTIAL_COMPARISON}" if self.partial_words else ""
-        return f"{' and '.join(parts)} from {self.from_snapshot} to {self.to_snapshot}{self._most()}{doubt}."
+        note = f"; {PARTIAL_COMPARISON}" if self.partial_words else ""
+        return f"{' and '.join(parts)} from {self.from_snapshot} to {self.to_snapshot}{self._most()}{note}."
 
     def _most(self) -> str:
         """The master with the largest change."""

@@ -146,7 +146,7 @@ def conflict_text(stored: StoredPlan, conflict: Conflict) -> str:
         )
     if conflict.kind is ConflictKind.SLOT:
         verb = "is" if len(conflict.slots) == 1 else "are each"
-        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {resources} of any master{_besides(stored)}, and cannot be divided."
+        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {resources} of any master{_drained_clause(stored)}, and cannot be divided."
     if conflict.kind is ConflictKind.CAPACITY:
         parts = _hard_limits(stored, names)
         if stored.problem.zone_share_max is not None:
@@ -181,7 +181,7 @@ def _zone_share(stored: StoredPlan) -> str:
     return share_text(float(stored.problem.zone_share_max or 0), digits=1)
 
 
-def _besides(stored: StoredPlan) -> str:
+def _drained_clause(stored: StoredPlan) -> str:
     """Return the drained masters, which could hold it."""
     drained = _drained(stored)
     return f", with {drained}" if drained else ""

@@ -221,7 +221,7 @@ class Unrecorded:
 
     def read(self, files: Sequence[RecordedInput]) -> None:
         """Read the lines beside *files*, the recorded ones of this run; lines that are no gap are counted, except a last line that is still being written."""
-        for series, path in {file.series: _beside(file.path) for file in files}.items():
+        for series, path in {file.series: _gaps_path(file.path) for file in files}.items():
             if not exists(path):
                 continue
             gaps = {gap.identity: gap for gap in self.known.get(series, ())}
@@ -293,7 +293,7 @@ def _gap_of(raw: bytes, number: int) -> Gap | None:
         return None
 
 
-def _beside(path: str) -> str:
-    """Path of the gaps beside a recorded file."""
+def _gaps_path(path: str) -> str:
+    """Return the path of the gaps of a recorded file."""
     head, sign, rest = path.rpartition("://")
     return f"{head}{sign}{PurePosixPath(rest).parent.parent / GAPS_FILE}"

@@ -25,7 +25,7 @@ def by_kind(sums):
     return {(change.kind, change.counted): change for change in rank_changes(sums)}
 
 
-def test_counted_changes_come_first_by_what_they_save():
+def test_counted_changes_come_first_by_saved_bytes():
     changes = rank_changes(SUMS)
     counted = [change for change in changes if change.counted]
 

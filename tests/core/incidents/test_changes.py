@@ -237,7 +237,7 @@ def test_lines_of_the_log_show_slots_that_moved_each_once() -> None:
     assert (incident.variant, incident.subject, incident.winner, incident.slots) == ("moved", B, C, "180-182")
 
 
-def test_a_master_whose_last_slot_goes_follows_the_new_owner_within_the_resharding() -> None:
+def test_a_master_that_gives_away_its_last_slot_follows_the_new_owner_within_the_resharding() -> None:
     """That it becomes a replica belongs to the story (R73, R124), and so do its replicas."""
     tale = Tale()
     tale.everybody_knows()

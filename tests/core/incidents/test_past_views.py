@@ -18,7 +18,7 @@ def rows() -> list[NodeViewRow]:
     return [row for row in failover_tale().rows if isinstance(row, NodeViewRow)]
 
 
-def test_a_past_view_is_what_cluster_nodes_prints() -> None:
+def test_a_past_view_equals_cluster_nodes() -> None:
     """Myself first, then by id; the text can be read back."""
     text = write_nodes(view_at(rows(), B, ns(13)))
 

@@ -26,7 +26,7 @@ def test_a_counter_that_was_reset_counts_from_nothing():
     assert counter_deltas([Reading(1 * S, "a", 100), Reading(2 * S, "a", 3)]) == [Growth(2 * S, "a", 3, 1.0, True)]
 
 
-def test_a_slot_that_comes_back_is_not_compared_with_what_it_had_before():
+def test_a_returning_slot_is_not_compared_with_its_earlier_counters():
     """What the counter did on the other node is lost."""
     polls = [Reading(1 * S, "a", 100), Reading(2 * S, "b", 5), Reading(3 * S, "a", 120)]
 

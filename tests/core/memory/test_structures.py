@@ -91,7 +91,7 @@ def test_valkey_strings_are_as_valkey_9_1_2_replied():
     ("field", "value", "expires", "size"),
     [(2, 0, False, 24), (2, 100, False, 120), (2, 124, False, 160), (10, 0, True, 40), (10, 12, True, 40)],
 )
-def test_a_field_of_valkey_9_embeds_what_fits(field: int, value: int, expires: bool, size: int):
+def test_a_field_of_valkey_9_embeds_values_that_fit(field: int, value: int, expires: bool, size: int):
     """`entryMemUsage`: up to 128 bytes are one allocation; beyond, the value is a string of its own."""
     assert Model("valkey 9.1.2", LIBC).field_bytes(field, value, expires) == size
 

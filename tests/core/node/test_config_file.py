@@ -36,7 +36,7 @@ def believed(topology: Topology) -> list[tuple[Any, ...]]:
 
 
 @every_profile
-def test_a_node_reads_back_what_it_wrote(profile: Profile) -> None:
+def test_a_node_reads_back_its_own_file(profile: Profile) -> None:
     """R129: nodes, masters, slots, shard ids, open slots and both epochs."""
     cluster = formed(profile, 2, 2)
     host = cluster.hosts[1]

@@ -64,7 +64,7 @@ def test_a_slot_is_bit_slot_modulo_8_of_byte_slot_over_8() -> None:
     assert len(wire) == WIRE_BYTES
 
 
-def test_text_is_what_cluster_nodes_prints() -> None:
+def test_text_is_in_the_form_of_cluster_nodes() -> None:
     """R128: a range or a single slot, ascending, one space between."""
     assert str(SlotSet.parse("5500 0-3 4-5460 7000-7001")) == "0-5460 5500 7000-7001"
     assert SlotSet.parse("") == SlotSet()

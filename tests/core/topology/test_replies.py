@@ -191,7 +191,7 @@ def test_text_that_ends_before_its_last_item_is_truncated() -> None:
 
 @pytest.mark.parametrize("server", ["valkey_cluster_node", "redis_cluster_node"])
 @pytest.mark.parametrize("command", ["shards", "slots"])
-def test_replies_of_a_real_server_describe_what_cluster_nodes_does(
+def test_replies_of_a_real_server_agree_with_cluster_nodes(
     server: str, command: str, request: pytest.FixtureRequest
 ) -> None:
     node = request.getfixturevalue(server)

@@ -56,7 +56,7 @@ def test_a_message_belongs_to_the_bytes_that_complete_it() -> None:
 
 
 @pytest.mark.parametrize("lead", [b"x", PING[100:], b"RCmb" * 9, PING[:100], b"RCmb\0\0\0\x10\0\1\0\0\x80\x05\0\0"])
-def test_a_capture_begun_in_the_middle_gets_in_step_at_the_next_message(lead: bytes) -> None:
+def test_a_capture_from_the_middle_is_in_step_at_the_next_message(lead: bytes) -> None:
     """Signature, length, version and type must all be believable."""
     framer = BusFramer(synced=False)
     frames = (

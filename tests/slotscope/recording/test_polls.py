@@ -29,7 +29,7 @@ def answer(ts_ns: int, size: int) -> Answer:
     return Answer(NODE, ts_ns - 1000, ts_ns, os.urandom(size // 2).hex(), "")
 
 
-def test_a_full_disk_is_a_gap_from_what_was_stored_to_where_there_is_room(small_disk):
+def test_a_full_disk_is_a_gap_until_there_is_room(small_disk):
     """The line that says so is there, too, when there is room for it."""
     polls = recorder(small_disk)
     assert polls.polls is not None

@@ -43,7 +43,7 @@ def read_back(shown: str) -> bytes:
         (b"\xed\xa0\x80", r"\xed\xa0\x80"),
     ],
 )
-def test_a_name_is_shown_with_what_is_unsafe_escaped(key: bytes, expected: str) -> None:
+def test_unsafe_characters_of_a_name_are_escaped(key: bytes, expected: str) -> None:
     """Control (Unicode category Cc) and format characters (Cf), and bytes that are not UTF-8 (RFC 3629)."""
     assert text.shown(key) == expected
 

@@ -62,7 +62,7 @@ def test_a_bitmap_has_one_number_however_often_and_wherever_it_is_sent(tmp_path)
     assert [row["bitmap_id"] for row in read(other)] == [second]
 
 
-def test_a_file_that_was_rotated_goes_on_where_the_last_one_ended(tmp_path) -> None:
+def test_a_rotated_file_continues_at_the_end_of_the_last(tmp_path) -> None:
     sent = conversation([encode_message(ping())[:1000], encode_message(ping())[1000:]])
     (tmp_path / "b-first.pcap").write_bytes(pcap(sent[:4]))
     (tmp_path / "a-second.pcap").write_bytes(pcap(sent[4:]))

@@ -92,7 +92,7 @@ def test_an_evicting_server_has_no_limit_and_a_full_server_has_no_room() -> None
     assert weigh(FULL % b"noeviction")[0].limits[:2] == ({"a" * 40: 1}, {})
 
 
-def test_masters_whose_memory_is_measured_in_two_ways_are_a_warning() -> None:
+def test_memory_measured_in_two_ways_is_a_warning() -> None:
     """A cluster in the middle of an upgrade: one master counts by slot, of the other every key was measured."""
     counted, _ = weigh()
     measured = SlotMemory({9: 100}, 0.0, measured=2, keys=2)

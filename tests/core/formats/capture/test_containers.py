@@ -49,7 +49,7 @@ def test_a_file_may_come_in_pieces_of_any_size(name: str, piece: int) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
+def test_a_cut_file_keeps_the_packets_before_the_cut(name: str) -> None:
     file = FILES[name]
     whole = [packet for packet in read(file) if isinstance(packet, Packet)]
     assert whole
