@@ -58,7 +58,7 @@ def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
     return replicas
 
 
-def was_sending(history: History, node: str, ts_ns: int) -> bool:
+def is_alive(history: History, node: str, ts_ns: int) -> bool:
     """Return whether a node was sending then."""
     speech = history.said_at(node, ts_ns)
     if speech is None:
@@ -69,7 +69,7 @@ def was_sending(history: History, node: str, ts_ns: int) -> bool:
 def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
     end_ns = min(bound_ns for bound_ns in (episode.back_ns, episode.to_ns, history.last_ns) if bound_ns is not None)
     speech = history.claim_at(replica, at_ns)
-    if not was_sending(history, replica, at_ns):
+    if not is_alive(history, replica, at_ns):
         return Bar.DEAD
     if speech is not None and speech.flags & NodeFlags.NOFAILOVER:
         return Bar.NOFAILOVER
@@ -99,14 +99,12 @@ def missing_voters(history: History, episode: Episode) -> list[Step]:
     """Return one step per missing voter if less than a majority was left at the first PFAIL (R54, R93)."""
     at_ns = episode.from_ns
     witnesses = [
-        observer
-        for observer in history.observers
-        if observer != episode.subject and was_sending(history, observer, at_ns)
+        observer for observer in history.observers if observer != episode.subject and is_alive(history, observer, at_ns)
     ]
     if not witnesses:
         return []
     voters = history.voting_masters_at(witnesses[0], episode.started_ns)
-    gone = [node for node in voters if node == episode.subject or not was_sending(history, node, at_ns)]
+    gone = [node for node in voters if node == episode.subject or not is_alive(history, node, at_ns)]
     needed = quorum_of(len(voters))
     if len(voters) - len(gone) >= needed:
         return []

@@ -174,12 +174,10 @@ def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
 
 def _own_rows(views: Sequence[PastView]) -> PastView:
     """Each node as it knew itself, with PFAIL and FAIL where another held it to be failing."""
-    pfail_flags: dict[str, NodeFlags] = {}
+    failing: dict[str, NodeFlags] = {}
     for view in views:
         for node in view.topology.nodes:
-            pfail_flags[node.id] = pfail_flags.get(node.id, NodeFlags(0)) | node.flags & (
-                NodeFlags.PFAIL | NodeFlags.FAIL
-            )
+            failing[node.id] = failing.get(node.id, NodeFlags(0)) | node.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)
     own = [view.topology.nodes[0] for view in views]
-    nodes = [replace(node, flags=node.flags & ~NodeFlags.MYSELF | pfail_flags[node.id]) for node in own]
+    nodes = [replace(node, flags=node.flags & ~NodeFlags.MYSELF | failing[node.id]) for node in own]
     return PastView("each node", "", views[0].at, Topology(tuple(nodes)), names_no_slots=views[0].names_no_slots)

@@ -102,18 +102,15 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
     for batch in prospect.batches if batches is None else batches:
         yield "#", f"batch {batch.number}"
         for command in commands_of(batch, prospect.path):
-            command_line = " ".join(map(str, command.arguments))
-            if command.arguments[1] == "GETKEYSINSLOT":
+            arguments = command.arguments
+            command_line = " ".join(map(str, arguments))
+            if arguments[1] == "GETKEYSINSLOT":
                 command_line += "   # until it answers none"
-            if command.arguments[0] == "MIGRATE":
-                host, _, port = addresses[str(command.arguments[1])].rpartition(":")
+            if arguments[0] == "MIGRATE":
+                host, _, port = addresses[str(arguments[1])].rpartition(":")
                 command_line = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
             yield addresses[command.node], command_line
-            if (
-                command.arguments[3:4] == ("NODE",)
-                and command.arguments[4] != command.node
-                and prospect.path is Path.LEGACY
-            ):
+            if arguments[3:4] == ("NODE",) and arguments[4] != command.node and prospect.path is Path.LEGACY:
                 yield ALL_OTHERS, command_line
 
 

@@ -43,7 +43,7 @@ FAULT_LABELS: Final = {
 }
 MEASURED_BY_CLIENTS: Final = ("lost", "unavailable")
 """Figures that need clients."""
-PARAMETER_LABELS: Final = {
+SETTING_LABELS: Final = {
     "profile": "profile",
     "node_timeout_ms": "node timeout (ms)",
     "shards": "shards",
@@ -92,7 +92,7 @@ class SimulationReport:
     @property
     def varied(self) -> list[str]:
         """Parameters in which the cases differ."""
-        return [name for name in PARAMETER_LABELS if len({str(case.parameters[name]) for case in self.cases}) > 1]
+        return [name for name in SETTING_LABELS if len({str(case.parameters[name]) for case in self.cases}) > 1]
 
     @property
     def title(self) -> str:
@@ -126,16 +126,14 @@ class SimulationReport:
     def label(self, case: Case) -> str:
         """Return the label of a case: the parameters that vary, else its main ones."""
         names = self.varied or ["profile", "node_timeout_ms", "fault"]
-        return ", ".join(f"{PARAMETER_LABELS[name]} {case.parameters[name]}" for name in names)
+        return ", ".join(f"{SETTING_LABELS[name]} {case.parameters[name]}" for name in names)
 
     def fixed(self) -> str:
         """The parameters that all cases have in common."""
         if not self.cases:
             return ""
         first = self.cases[0].parameters
-        return ", ".join(
-            f"{label} {first[name]}" for name, label in PARAMETER_LABELS.items() if name not in self.varied
-        )
+        return ", ".join(f"{label} {first[name]}" for name, label in SETTING_LABELS.items() if name not in self.varied)
 
 
 def read_report(*, root: str, snapshot: str) -> SimulationReport:
@@ -152,7 +150,7 @@ def read_report(*, root: str, snapshot: str) -> SimulationReport:
 
 
 def _case(number: int, rows: list[Any]) -> Case:
-    parameters = {name: rows[0][name] for name in PARAMETER_LABELS}
+    parameters = {name: rows[0][name] for name in SETTING_LABELS}
     return Case(number, parameters, {row["figure"]: Spread(*(row[name] for name in Spread._fields)) for row in rows})
 
 

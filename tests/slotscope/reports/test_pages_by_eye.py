@@ -18,7 +18,7 @@ from slotscope.reports.delivery import deliver
 from slotscope.reports.fleet.report import ClusterState, Failed, FleetReport
 from slotscope.reports.index import INDEX
 from slotscope.reports.keyspace.comparison import compare_reports
-from slotscope.reports.simulation.report import FIGURE_LABELS, PARAMETER_LABELS, Case, SimulationReport, Spread
+from slotscope.reports.simulation.report import FIGURE_LABELS, SETTING_LABELS, Case, SimulationReport, Spread
 from tests.benches.browser import Page, open_page
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import changed, rebalance_report
@@ -47,7 +47,7 @@ def simulation() -> SimulationReport:
     }
     cases = []
     for number, timeout_ms in enumerate((2_000, 5_000)):
-        parameters = dict.fromkeys(PARAMETER_LABELS, 1) | {
+        parameters = dict.fromkeys(SETTING_LABELS, 1) | {
             "profile": "valkey-9.1",
             "fault": "crash",
             "node_timeout_ms": timeout_ms,
