@@ -87,9 +87,9 @@ def test_the_report_has_the_numbers_of_the_tables(root: str) -> None:
     ]
     assert [(span.health, span.observers, span.from_ns) for span in master.healths] == [
         ("fine", 0, ns(0)),
-        ("doubted", 1, ns(12)),
-        ("doubted", 2, ns(12.1)),
-        ("doubted", 3, ns(12.2)),
+        ("suspected", 1, ns(12)),
+        ("suspected", 2, ns(12.1)),
+        ("suspected", 3, ns(12.2)),
         ("failed", 3, ns(12.5)),
         ("fine", 0, ns(20.1)),
     ]
