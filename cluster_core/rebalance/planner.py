@@ -120,7 +120,9 @@ def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     if count_ranges(owner) <= RANGES_A_MASTER * len(scaled.masters):
         return owner
     targets, least = find_targets(scaled), exact(scaled.problem.gain_min, "gain_min")
-    over = [max(most, least) if most else most for most in excess_by_resource(scaled, targets, owner)]
+    over = [
+        max(most, least) if most else most for most in excess_by_resource(scaled, targets, owner, scaled.totals(owner))
+    ]
     tolerance = tuple(most - 1 + more for most, more in zip(targets.relaxed, over, strict=True))
     search = Search(replace(scaled, tolerance=tolerance), JOINING_EFFORT)
     return search.joined(owner) or owner

@@ -15,10 +15,15 @@ def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
     return any(scaled.masters[n].drained for n in set(owner))
 
 
-def excess_by_resource(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
-    """Return per resource the largest excess over a limit of a master, in fair shares. The owner of a heavy slot is its host."""
+def excess_by_resource(
+    scaled: Scaled, targets: Targets, owner: Sequence[int], sums: Sequence[Sequence[int]]
+) -> list[Fraction]:  # fmt: skip
+    """Return per resource the largest excess over a limit of a master, in fair shares, with its loads *sums* [n][r].
+
+    The owner of a heavy slot is its host.
+    """
     worst, caps = [Fraction(0)] * len(scaled.resources), rehost(scaled, targets, owner).caps
-    for n, row in enumerate(scaled.totals(owner)):
+    for n, row in enumerate(sums):
         if scaled.masters[n].excluded or scaled.masters[n].drained:
             continue
         for r, load in enumerate(row):
@@ -29,9 +34,9 @@ def excess_by_resource(scaled: Scaled, targets: Targets, owner: Sequence[int]) -
 
 def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
     """Return the largest excess over a limit of a master or zone, in fair shares; 0 for none."""
-    worst = max(excess_by_resource(scaled, targets, owner))
+    sums = scaled.totals(owner)
+    worst = max(excess_by_resource(scaled, targets, owner, sums))
     if targets.zone_share is not None:
-        sums = scaled.totals(owner)
         for r in range(len(scaled.resources)):
             total = sum(scaled.loads[r])
             zones: dict[str, int] = {}

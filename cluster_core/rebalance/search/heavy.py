@@ -22,8 +22,8 @@ HEAVY_PART = 0.12
 """Minimum share of a limit of a heavy slot."""
 HEAVY_MAX = 25
 """Maximum heavy slots of an integer program; with more it finds nothing in time."""
-HEAVY_MASTERS_MAX = 9
-"""Maximum masters of an integer program, and of a relaxation of all moves; beyond, a linear program is as good and faster."""
+WHOLE_MASTERS_MAX = 9
+"""Maximum masters of an integer program; beyond, a linear program is as good and faster."""
 MEDIUM_PART = 0.01
 """Minimum share of a limit of a medium slot, which is whole, too: rounding the rest hardly breaks limits."""
 ROOM_PART = 0.002
@@ -89,7 +89,7 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     if not len(whole):
         return None
     tight = arrays.with_limits(arrays.limits * (1 - ROOM_PART))
-    if len(arrays.takers) <= HEAVY_MASTERS_MAX:
+    if len(arrays.takers) <= WHOLE_MASTERS_MAX:
         few = int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES
         return _place_few(tight, relaxation, whole if few else whole[:HEAVY_MAX])
     return _place_many(tight, relaxation)
@@ -100,7 +100,7 @@ def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
 
     Its bound is a float: advice, no proof.
     """
-    if len(scaled.takers()) > HEAVY_MASTERS_MAX:
+    if len(scaled.takers()) > WHOLE_MASTERS_MAX:
         return False
     arrays = Arrays(scaled, targets).with_free_moves()
     whole = heavy_slots(arrays)[:HEAVY_MAX]
@@ -155,12 +155,13 @@ def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
         best = other if other.known and other.cost < best.cost else best
     at = dive.places(best)
     bundles = _bundles(arrays, prices, whole, FINE_BUNDLES, FINE_ENTRIES_MAX)
-    light = _Dive(arrays, whole, bundles)
-    parts = light.settle(at, TOGETHER[-1]).values[: (len(whole) + len(bundles)) * len(takers)]
-    parts = parts.reshape(-1, len(takers))
+    solution = _Dive(arrays, whole, bundles).settle(at)
     home = arrays.owner.copy()
     home[whole] = takers[at]
+    if not solution.known:
+        return Placed(home, home)
     rounded = home.copy()
+    parts = solution.values[: (len(whole) + len(bundles)) * len(takers)].reshape(-1, len(takers))
     for bundle, row in zip(map(np.sort, bundles), parts[len(whole) :], strict=True):
         rounded[bundle] = _spread(arrays, bundle, row)
     return Placed(home, rounded)
@@ -199,7 +200,7 @@ class _Dive:
         at: Integers = self._parts(solution).argmax(1)
         return at
 
-    def settle(self, at: Integers, together: float) -> Solution:
+    def settle(self, at: Integers, together: float = 1.0) -> Solution:
         """Place whole slots on their takers *at*, those at -1 on the master with most of them."""
         self._bound(np.flatnonzero(at < 0), at)
         self._bound(np.flatnonzero(at >= 0), at)

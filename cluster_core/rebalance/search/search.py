@@ -21,14 +21,12 @@ from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.prices import Prices, least_moved, whole_prices
 from cluster_core.rebalance.range_bound import least_ranges
 from cluster_core.rebalance.search.arrays import Arrays, Integers
-from cluster_core.rebalance.search.heavy import HEAVY_MASTERS_MAX, Placed, heavy_slots, place_heavy
+from cluster_core.rebalance.search.heavy import Placed, heavy_slots, place_heavy
 from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.walks import (
     BYTES_FIRST,
     COOL,
     FEW_MASTERS,
-    FROM_OWNERS,
-    FROM_OWNERS_OF_MANY,
     FROM_PLACED,
     FROM_ROUNDED,
     MEND,
@@ -39,6 +37,8 @@ from cluster_core.rebalance.search.walks import (
     cut_runs,
 )
 
+RELAXED_MASTERS_MAX = 9
+"""Maximum masters of a relaxation of all moves."""
 PLACED_MASTERS_MAX = 40
 """Maximum masters to place heavy slots first."""
 FAR_PART = 0.0003
@@ -81,7 +81,7 @@ class Search:
         self._fewest = least_ranges(scaled, self.targets)
         self._cost = scaled.loads[scaled.cost]
         self.prices, self.bound = self._prove()
-        if self._arrays.zone_names and len(self._arrays.takers) <= HEAVY_MASTERS_MAX:
+        if self._arrays.zone_names and len(self._arrays.takers) <= RELAXED_MASTERS_MAX:
             self._relax()
 
     def run(self, known: Sequence[int] | None = None, *, is_short: bool = False) -> Result:
@@ -201,7 +201,7 @@ class Search:
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
             return None
-        if takers <= HEAVY_MASTERS_MAX:
+        if takers <= RELAXED_MASTERS_MAX:
             self._relax()
         return place_heavy(self._arrays, self._relaxation)
 
@@ -209,8 +209,7 @@ class Search:
         """Return the placement within limits that moves least, None for none, and the nearest to the limits."""
         arrays, walks = self._arrays, self._walks
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
-        small = len(arrays.takers) <= HEAVY_MASTERS_MAX
-        starts: list[tuple[Integers, Sequence[Walk]]] = [(first, FROM_OWNERS if small else FROM_OWNERS_OF_MANY)]
+        starts: list[tuple[Integers, Sequence[Walk]]] = [(first, walks.from_owners)]
         if placed is not None:
             starts = [(placed.rounded, (COOL,)), (placed.rounded, FROM_PLACED), *starts]
         elif self._relaxation.parts:

@@ -94,6 +94,8 @@ AGAIN_OF_MANY = (LOOSE_OF_MANY, WARM._replace(steps=6_000_000), SETTLE)
 COOL = Walk(2_000_000, 0.05, 0.004, 20.0, 1.0, 1.0, is_scaled=False)
 FROM_OWNERS = (Walk(12_000_000, 3.0, 0.02, 1.5, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_OWNERS_OF_MANY = (FROM_OWNERS[0]._replace(steps=24_000_000), COOL)
+FROM_OWNERS_MASTERS_MAX = 9
+"""Maximum masters for `FROM_OWNERS`."""
 FROM_ROUNDED = (Walk(6_000_000, 0.3, 0.01, 5.0, 20.0, 1e2, anew=True, is_scaled=False), COOL)
 FROM_PLACED = (FROM_ROUNDED[0]._replace(warm=0.05, price=20.0, learn=1e4), *FROM_ROUNDED)
 """Walks to few bytes: from the owners, from the rounded relaxation, and from placed heavy slots."""
@@ -147,6 +149,11 @@ class Walks:
         """Return the walks of a search for few ranges, and those of a second search if many remain."""
         few = len(self.arrays.takers) <= FEW_MASTERS
         return (FEW_RANGES, AGAIN) if few else (FEW_RANGES_OF_MANY, AGAIN_OF_MANY)
+
+    @property
+    def from_owners(self) -> tuple[Walk, ...]:
+        """Return the walks to few bytes from the owners."""
+        return FROM_OWNERS if len(self.arrays.takers) <= FROM_OWNERS_MASTERS_MAX else FROM_OWNERS_OF_MANY
 
     def find(
         self, start: Integers, budget: float, walks: Sequence[Walk], weights: Weights, fewest: int = 0
