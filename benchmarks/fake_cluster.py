@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmarks.measure import RunError
-from cluster_core.rebalance.plan import slot_ranges
+from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import decode_values
 
 INFO = b"# Server\r\nredis_version:7.0.15\r\n# Cluster\r\ncluster_enabled:1\r\n# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n"
@@ -41,7 +41,7 @@ class FakeCluster:
             held[number].append(slot)
         self._lines = [
             f"{name} 127.0.0.1:{port}@{port % 50000 + 10000} {{flags}} - 0 0 {number + 1} connected"
-            + "".join(f" {a}" if a == b else f" {a}-{b}" for a, b in slot_ranges(held[number]))
+            + "".join(f" {a}" if a == b else f" {a}-{b}" for a, b in SlotSet(held[number]).ranges())
             for number, (name, port) in enumerate(zip(self.names, self.ports, strict=True))
         ]
         self._over = threading.Event()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from cluster_core.rebalance.audit import Finding
-from cluster_core.rebalance.document import SlotRow
+from cluster_core.rebalance.stored_plan import SlotRow
 from schemas.caveats import caveats
 from schemas.table import (
     BYTES,

@@ -43,7 +43,7 @@ COMPILED = (
     "cluster_core.kernels",
     "cluster_core.rdb",
     "cluster_core.rebalance.search",
-    "cluster_core.rebalance.prices",
+    "cluster_core.rebalance.bounds",
 )
 """Where numba compiles."""
 WORLD = {

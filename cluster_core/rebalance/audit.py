@@ -10,8 +10,8 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
-from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
@@ -159,7 +159,7 @@ def is_kept(findings: Iterable[Finding]) -> bool:
 
 
 def _ranges(slots: Sequence[int]) -> str:
-    ranges = slot_ranges(slots)
+    ranges = SlotSet(slots).ranges()
     parts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:DETAILS_MAX]]
     return " ".join(parts) + (f" and {len(ranges) - DETAILS_MAX} more ranges" if len(ranges) > DETAILS_MAX else "")
 

@@ -7,12 +7,10 @@ from fractions import Fraction
 from itertools import accumulate
 
 from cluster_core.rebalance import conflict
-from cluster_core.rebalance.goal.limits import above_capacity, kept
+from cluster_core.rebalance.bounds import count_ranges, is_valid, least_moved, least_ranges
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate, without_goals
-from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets, rehost
-from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
-from cluster_core.rebalance.prices import is_valid, least_moved
-from cluster_core.rebalance.range_bound import least_ranges
+from cluster_core.rebalance.goal.targets import Shares, Targets, above_capacity, find_targets, kept, rehost
+from cluster_core.rebalance.plan import Plan, PlanVerdict
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:

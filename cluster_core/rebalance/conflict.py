@@ -1,7 +1,7 @@
 """Find and prove limits that no placement can meet together.
 
 Pinned loads, small masters, large slots and zones are checked by sums; prices prove all other conflicts
-(`prices.contradicts`).
+(`bounds.contradicts`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
+from cluster_core.rebalance.bounds import Prices, contradicts, is_valid
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
-from cluster_core.rebalance.prices import Prices, contradicts, is_valid
 
 NEAR_ENOUGH = Fraction(1, 2000)
 """Precision of the least tolerance."""

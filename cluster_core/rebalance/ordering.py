@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.plan import Move, slot_ranges
+from cluster_core.rebalance.plan import Move
+from cluster_core.slots.slot_set import SlotSet
 
 BATCHES_MAX = 16384
 
@@ -28,7 +29,7 @@ class Job(NamedTuple):
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """The slots as (first, last) pairs."""
-        return slot_ranges(self.slots)
+        return SlotSet(self.slots).ranges()
 
 
 class Batch(NamedTuple):

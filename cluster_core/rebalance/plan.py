@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
+from cluster_core.rebalance.bounds import FREE, Prices
 from cluster_core.rebalance.conflict import Conflict
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
-from cluster_core.rebalance.prices import FREE, Prices
 
 
 class PlanVerdict(StrEnum):
@@ -95,19 +93,3 @@ class Plan:
     def gap(self) -> Fraction | None:
         """Return the plan's excess over the bound, as a share of it; None if nothing has to move."""
         return Fraction(self.moved - self.bound, self.bound) if self.bound else None
-
-
-def count_ranges(owner: Sequence[object]) -> int:
-    """Return the number of runs of slots with one owner."""
-    return int(len(owner) > 0) + sum(a != b for a, b in pairwise(owner))
-
-
-def slot_ranges(slots: Iterable[int]) -> list[tuple[int, int]]:
-    """Return *slots* as (first, last) pairs in order."""
-    ranges: list[tuple[int, int]] = []
-    for slot in sorted(slots):
-        if ranges and ranges[-1][1] == slot - 1:
-            ranges[-1] = (ranges[-1][0], slot)
-        else:
-            ranges.append((slot, slot))
-    return ranges

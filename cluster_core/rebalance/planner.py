@@ -4,7 +4,7 @@
    (`conflict`) and relaxed to the least tolerance that may work.
 2. Without an exceeded limit or a drain nothing moves.
 3. `search.search.Search` finds owners within limits, first with headroom, then without.
-4. `outcome` sums up in whole numbers, with the bound that prices prove.
+4. `conclude` sums up in whole numbers, with the bound that prices prove.
 5. If limits are missed, the planner joins slot ranges and repeats from the result until a round gains less than a
    fifth, so that planning again moves nothing. It drops soft goals that no plan meets or that cost many ranges.
 """
@@ -15,23 +15,28 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.conflict import (
-    Conflict,
-    ConflictKind,
-    at_tolerance,
-    least_tolerance,
-    limits_at,
-    plain_conflicts,
-)
-from cluster_core.rebalance.goal.limits import above_capacity, excess, excess_by_resource, keeps, must_drain, overload
+from cluster_core.rebalance.bounds import FREE, Prices, count_ranges, least_moved, least_ranges, whole_prices
+from cluster_core.rebalance.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
-from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.outcome import Outcome, conclude, ratios
-from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
-from cluster_core.rebalance.search.contradiction import find_contradiction
+from cluster_core.rebalance.goal.targets import (
+    Targets,
+    above_capacity,
+    excess,
+    excess_by_resource,
+    find_targets,
+    keeps,
+    kept,
+    must_drain,
+    overload,
+)  # fmt: skip
+from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad
+from cluster_core.rebalance.search.arrays import Arrays
+from cluster_core.rebalance.search.contradiction import find_conflicts
 from cluster_core.rebalance.search.heavy import exceeds_limits
+from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.search import SHREDDED, Badness, Result, Search, badness
 
 ROUNDS_MAX = 4
@@ -42,6 +47,22 @@ SOFT_RANGES_A_MASTER = 3
 """Slot ranges per master that a soft goal may always cost; beyond, it may not double the ranges."""
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """Steps above the least tolerance, until a plan meets the limits."""
+
+
+class Outcome(NamedTuple):
+    """A problem, its contradictions, the *raised* problem, and final owners with prices for its limits.
+
+    *forgone*: a better placement was found but gains too little.
+    """
+
+    scaled: Scaled
+    conflicts: tuple[Conflict, ...]
+    raised: Scaled
+    owner: tuple[int, ...]
+    prices: Prices = FREE
+    budget: Fraction | None = None
+    curve: tuple[CurvePoint, ...] = ()
+    forgone: bool = False
 
 
 def make_plan(problem: Problem) -> Plan:
@@ -126,31 +147,6 @@ def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     tolerance = tuple(most - 1 + more for most, more in zip(targets.relaxed, over, strict=True))
     search = Search(replace(scaled, tolerance=tolerance), JOINING_EFFORT)
     return search.joined(owner) or owner
-
-
-def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
-    """Return limits that are proven to contradict each other."""
-    targets = find_targets(scaled)
-    plain = plain_conflicts(scaled, targets)
-    is_odd = scaled.fixed or targets.heavy or any(m.capacity for m in scaled.masters)
-    if plain or not (is_odd or targets.zone_share is not None) or find_contradiction(scaled, targets) is None:
-        return plain
-    hard = find_contradiction(scaled, limits_at(scaled, None))
-    if hard is not None:
-        capped = tuple(m.id for m in scaled.masters if m.capacity)
-        return (Conflict(ConflictKind.CAPACITY, scaled.resources, capped, prices=hard),)
-    least = least_tolerance(
-        lambda t: find_contradiction(scaled, find_targets(at_tolerance(scaled, t))) is not None, scaled
-    )
-    if least is None:
-        return ()
-    prices = find_contradiction(scaled, find_targets(at_tolerance(scaled, least)))
-    if prices is None:
-        return ()
-    capped = tuple(m.id for m in scaled.masters if m.capacity and m.id in prices.masters)
-    slots = tuple(dict.fromkeys(h.slot for h in targets.heavy))
-    names = tuple(name for r, name in enumerate(scaled.resources) if any(row[r] for row in prices.masters.values()))
-    return (Conflict(ConflictKind.TOGETHER, names, capped, slots, least, prices=prices),)
 
 
 def _asked(scaled: Scaled, conflicts: Sequence[Conflict]) -> Scaled:
@@ -250,3 +246,93 @@ def pieces_of_tag(load: Number, target: Number) -> int:
     if not part:
         raise PlanError("no tag fits a target of 0")
     return max(1, math.ceil(whole / part))
+
+
+def conclude(outcome: Outcome) -> Plan:
+    """Return the plan from the problem's owners to the final ones."""
+    scaled, owner = outcome.scaled, outcome.owner
+    targets = find_targets(scaled)
+    bounded, prices, bound = prove(outcome)
+    names = [master.id for master in scaled.masters]
+    given = [scaled.problem.loads[name] for name in scaled.resources]
+    moves = tuple(
+        Move(s, names[scaled.owner[s]], names[n], tuple(_given(load[s]) for load in given))
+        for s, n in enumerate(owner)
+        if n != scaled.owner[s]
+    )
+    moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
+    if not 0 <= bound <= moved:
+        raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
+    return Plan(
+        verdict=_verdict(outcome, targets),
+        cost=scaled.resources[scaled.cost],
+        unit=scaled.units[scaled.cost],
+        moves=moves,
+        moved=moved,
+        bound=bound,
+        reach=reach_of(scaled, targets, owner),
+        floors=targets.floors,
+        heavy=targets.heavy,
+        zone_share=targets.zone_share,
+        zone_relaxed=targets.zone_relaxed,
+        ranges_before=count_ranges(scaled.owner),
+        ranges_after=count_ranges(owner),
+        owners_after=tuple(names[n] for n in owner),
+        prices=prices,
+        conflicts=outcome.conflicts,
+        tolerance=outcome.raised.tolerance,
+        ranges_bound=least_ranges(scaled, bounded),
+        budget=scaled.budgets[0] if outcome.budget is None else outcome.budget,
+        curve=outcome.curve,
+    )
+
+
+def prove(outcome: Outcome) -> tuple[Targets, Prices, int]:
+    """Return the limits that the owners keep, their prices, and the proven bound on moved cost."""
+    scaled, owner = outcome.scaled, outcome.owner
+    limits = find_targets(outcome.raised)
+    bounded, holding = kept(scaled, limits, owner), set(owner)
+    prices = outcome.prices
+    if not keeps(scaled, limits, owner):
+        prices = whole_prices(scaled, Relaxation(Arrays(scaled, bounded)).staying, staying=True)
+    bound = least_moved(scaled, bounded, prices, holding)
+    return bounded, prices, bound
+
+
+def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
+    scaled, owner = outcome.scaled, outcome.owner
+    stays = owner == scaled.owner
+    if outcome.conflicts:
+        return PlanVerdict.IMPOSSIBLE
+    if must_drain(scaled, owner) or excess(scaled, targets, owner) or overload(scaled, targets, owner):
+        return PlanVerdict.TOO_SMALL if outcome.forgone and stays else PlanVerdict.CLOSER
+    return PlanVerdict.BALANCED if stays else PlanVerdict.MOVE
+
+
+def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
+    """Return per resource the heaviest masters now and under *owner*."""
+    before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
+    return tuple(
+        WorstLoad(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
+              targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
+        for r, name in enumerate(scaled.resources)
+    )  # fmt: skip
+
+
+def _heaviest(targets: Targets, r: int) -> Fraction:
+    name = targets.floors[r].resource
+    return max((h.ratio for h in targets.heavy if h.resource == name), default=Fraction(0))
+
+
+def _given(value: Number) -> int | float:
+    return value if isinstance(value, int | float) else float(value)
+
+
+def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
+    """Return per resource the heaviest load of a remaining master over its fair share; 0 without load."""
+    worst = [Fraction(0)] * len(scaled.resources)
+    for n, row in enumerate(scaled.totals(owner)):
+        for r, load in enumerate(row):
+            if targets.fair[n][r]:
+                worst[r] = max(worst[r], load / targets.fair[n][r])
+    return worst

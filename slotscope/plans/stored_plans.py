@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.document import SlotRow, hash_state, identify, read_document, slot_rows
-from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.rebalance.stored_plan import SlotRow, StoredPlan, hash_state, identify, read_document, slot_rows
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST

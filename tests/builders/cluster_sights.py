@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_core.rebalance.document import hash_state
+from cluster_core.rebalance.bounds import count_ranges
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
-from cluster_core.rebalance.plan import Move, Plan, count_ranges
-from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.plan import Move, Plan
+from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan, hash_state
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 

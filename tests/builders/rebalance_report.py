@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
+from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.slots.slot_set import SlotSet
 from schemas.caveats import Caveat
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.records import Row
@@ -140,7 +141,7 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
 
 
 def _transfer(batch: int, source: str, target: str, slots: tuple[int, ...], size: int) -> Row:
-    ranges = slot_ranges(slots)
+    ranges = SlotSet(slots).ranges()
     return Row(batch=batch, source=source, target=target, slots=slots, ranges=ranges, bytes=size, keys=1_200_000)
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.document import identify, slot_rows, write_document
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.outcome import reach_of
-from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.rebalance.planner import reach_of
+from cluster_core.rebalance.stored_plan import StoredPlan, identify, slot_rows, write_document
 from jobs import main as program
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.pipelines.rebalance.plan import MadePlan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.bounds import count_ranges
 from jobs import main as program
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.failure import OK, PAUSED, PROMISE_BROKEN

@@ -1,4 +1,4 @@
-"""Find prices that prove contradicting limits, by cutting planes.
+"""Find limits that contradict each other, with prices that prove it, by cutting planes.
 
 Masters with equal limits, pinned loads and zone form one bin. Prices prove a contradiction if all slots in their
 cheapest bins cost more than all limits. A linear program finds the prices with the largest excess over all placements
@@ -10,15 +10,48 @@ from __future__ import annotations
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
+from cluster_core.rebalance.bounds import Prices, contradicts, whole_prices
+from cluster_core.rebalance.conflict import (
+    Conflict,
+    ConflictKind,
+    at_tolerance,
+    least_tolerance,
+    limits_at,
+    plain_conflicts,
+)  # fmt: skip
 from cluster_core.rebalance.goal.problem import Scaled
-from cluster_core.rebalance.goal.targets import Targets, pinned_loads
-from cluster_core.rebalance.prices import Prices, contradicts, whole_prices
+from cluster_core.rebalance.goal.targets import Targets, find_targets, pinned_loads
 from cluster_core.rebalance.search.arrays import Arrays, Floats
 
 CUTS_MAX = 80
 STEPS_MAX = 20_000
 NEAR = 1e-9
 BINS_MAX = 200
+
+
+def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
+    """Return limits that are proven to contradict each other."""
+    targets = find_targets(scaled)
+    plain = plain_conflicts(scaled, targets)
+    is_odd = scaled.fixed or targets.heavy or any(m.capacity for m in scaled.masters)
+    if plain or not (is_odd or targets.zone_share is not None) or find_contradiction(scaled, targets) is None:
+        return plain
+    hard = find_contradiction(scaled, limits_at(scaled, None))
+    if hard is not None:
+        capped = tuple(m.id for m in scaled.masters if m.capacity)
+        return (Conflict(ConflictKind.CAPACITY, scaled.resources, capped, prices=hard),)
+    least = least_tolerance(
+        lambda t: find_contradiction(scaled, find_targets(at_tolerance(scaled, t))) is not None, scaled
+    )
+    if least is None:
+        return ()
+    prices = find_contradiction(scaled, find_targets(at_tolerance(scaled, least)))
+    if prices is None:
+        return ()
+    capped = tuple(m.id for m in scaled.masters if m.capacity and m.id in prices.masters)
+    slots = tuple(dict.fromkeys(h.slot for h in targets.heavy))
+    names = tuple(name for r, name in enumerate(scaled.resources) if any(row[r] for row in prices.masters.values()))
+    return (Conflict(ConflictKind.TOGETHER, names, capped, slots, least, prices=prices),)
 
 
 def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:

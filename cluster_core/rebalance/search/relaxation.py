@@ -70,7 +70,7 @@ class Relaxation:
         return prices[:masters] + (prices[masters:][self.arrays.zones] if self.zone_count else 0.0)
 
     def _evaluate(self, prices: Floats) -> tuple[float, Integers, Floats]:
-        """Return the bound that *prices* prove (`prices.least_moved`), and per slot its cheapest other master and the extra cost there."""
+        """Return the bound that *prices* prove (`bounds.least_moved`), and per slot its cheapest other master and the extra cost there."""
         arrays = self.arrays
         masters = len(arrays.limits)
         paid = arrays.loads @ self._effective(prices)[arrays.takers].T

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.goal.limits import excess, must_drain, overload
+from cluster_core.rebalance.bounds import Prices, count_ranges, least_moved, least_ranges, whole_prices
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Scaled
-from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import CurvePoint, count_ranges
-from cluster_core.rebalance.prices import Prices, least_moved, whole_prices
-from cluster_core.rebalance.range_bound import least_ranges
+from cluster_core.rebalance.goal.targets import Targets, excess, find_targets, must_drain, overload
+from cluster_core.rebalance.plan import CurvePoint
 from cluster_core.rebalance.search.arrays import Arrays, Integers
 from cluster_core.rebalance.search.heavy import Placed, heavy_slots, place_heavy
 from cluster_core.rebalance.search.relaxation import Relaxation

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.bounds import count_ranges
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.windows import (
     AT,

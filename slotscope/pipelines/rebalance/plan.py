@@ -10,14 +10,21 @@ from fractions import Fraction
 
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
-from cluster_core.rebalance.document import SlotRow, hash_state, identify, slot_rows, write_document
 from cluster_core.rebalance.execution.remaining import Path, seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
 from cluster_core.rebalance.ordering import Batch, Room, order_moves
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import defragment, hold_back
-from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
+from cluster_core.rebalance.stored_plan import (
+    PlannedNode,
+    SlotRow,
+    StoredPlan,
+    hash_state,
+    identify,
+    slot_rows,
+    write_document,
+)
 from slotscope.plans.stored_plans import LIVE
 from slotscope.runtime.progress import progress
 

@@ -11,8 +11,9 @@ from typing import Any
 from cluster_core.load.sampling import Part, parts_of_slots
 from cluster_core.rebalance.goal.problem import exact
 from cluster_core.rebalance.goal.targets import rehost
-from cluster_core.rebalance.plan import Plan, slot_ranges
+from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import pieces_of_tag
+from cluster_core.slots.slot_set import SlotSet
 from schemas import rebalance
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
@@ -167,8 +168,8 @@ def _load_rows(made: MadePlan) -> list[Row]:
                     "capacity": None if capacity is None else float(exact(capacity, name)),
                     "slots_before": len(slots[0][n]),
                     "slots_after": len(slots[1][n]),
-                    "ranges_before": len(slot_ranges(slots[0][n])),
-                    "ranges_after": len(slot_ranges(slots[1][n])),
+                    "ranges_before": len(SlotSet(slots[0][n]).ranges()),
+                    "ranges_after": len(SlotSet(slots[1][n]).ranges()),
                 }
             )
     return rows

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 from cluster_core.rebalance.conflict import Conflict, ConflictKind
-from cluster_core.rebalance.goal.limits import keeps
 from cluster_core.rebalance.goal.problem import validate
-from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
+from cluster_core.rebalance.goal.targets import find_targets, keeps
+from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
 from schemas import rebalance
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
@@ -75,7 +75,9 @@ def _transfers(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     for (batch, source, target), moves in sorted(joined.items()):
         slots = tuple(row["slot"] for row in moves)
         sums = {"bytes": _sum(moves, "bytes"), "keys": _sum(moves, "keys")}
-        transfers.append(Row(batch=batch, source=source, target=target, slots=slots, ranges=slot_ranges(slots), **sums))
+        transfers.append(
+            Row(batch=batch, source=source, target=target, slots=slots, ranges=SlotSet(slots).ranges(), **sums)
+        )
     return transfers
 
 

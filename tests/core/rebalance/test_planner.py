@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
+from cluster_core.rebalance.bounds import Prices
 from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, make_plan, pieces_of_tag
-from cluster_core.rebalance.prices import Prices
 from tests.builders.rebalance_problems import applied, problem, random_problem
 from tests.examples import examples
 
@@ -117,6 +117,10 @@ def test_capacity_and_weight_are_kept():
         (problem([5, 5, 5], "aaa", "ab", tolerance=0), PlanVerdict.MOVE),
         (problem([9], "a", "ab"), PlanVerdict.BALANCED),
         (problem([3, 4], "ab", [Master("a", drained=True), Master("b")]), PlanVerdict.MOVE),
+        (
+            problem({"serialized_bytes": [3, 4], "ops": [10**20, 1]}, "ab", [Master("a", drained=True), Master("b")]),
+            PlanVerdict.MOVE,
+        ),
     ],
 )
 def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):

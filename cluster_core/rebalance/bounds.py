@@ -1,4 +1,4 @@
-"""Prove a plan's bound by prices of load (Lagrangian duality), summed up in whole numbers.
+"""Prove lower bounds on moved cost, by prices of load (Lagrangian duality), and on slot ranges, in whole numbers.
 
 A unit of resource r pays p[n][r] >= 0 on master n, q[z][r] >= 0 in zone z, and k[n][r] >= 0 if it stays on owner n.
 Each slot pays at least at its cheapest master, and all load within limits pays at most prices times limits. So every
@@ -12,8 +12,9 @@ as that limit, as its host holds no other load of that resource.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -75,23 +76,36 @@ def _both_sides(
     """Return the least payment of all slots, and prices times limits, in 2**-bits units of cost."""
     zoned = prices.zones if targets.zone_share is not None else {}
     none = (0,) * len(scaled.resources)
-    rows = [_sum_of(prices.masters.get(m.id, none), zoned.get(m.zone, none)) for m in scaled.masters]
-    takers, heavy = scaled.takers(), {s for s, _ in fillers(scaled, targets)}
-    staying = [_sum_of(row, prices.staying.get(m.id, none)) for row, m in zip(rows, scaled.masters, strict=True)]
-    paid = _Payments(scaled, staying, prices.bits, moving=moving)
-    stays = paid.stay()
-    goes = paid.move([rows[n] for n in takers])
-    must = np.array([m.drained and n not in holding for n, m in enumerate(scaled.masters)])[paid.owner]
+    takers, filled = scaled.takers(), fillers(scaled, targets)
+    zones = [zoned.get(m.zone, none) for m in scaled.masters]
+    masters = [prices.masters.get(m.id, none) for m in scaled.masters]
+    staying = [_sum_of(row, prices.staying.get(m.id, none)) for row, m in zip(masters, scaled.masters, strict=True)]
+    cost = [load << prices.bits if moving else 0 for load in scaled.loads[scaled.cost]]
+    going = _cheapest({_sum_of(masters[n], zones[n]) for n in takers})
+    stays, goes = _payments(scaled, cost, [_sum_of(*rows) for rows in zip(staying, zones, strict=True)], going)
+    must = np.array([m.drained and n not in holding for n, m in enumerate(scaled.masters)])[list(scaled.owner)]
     least = np.where(must, goes, np.minimum(stays, goes))
-    fixed = sorted(scaled.fixed)
+    fixed, heavy = sorted(scaled.fixed), sorted({s for s, _ in filled})
     least[fixed] = stays[fixed]
-    least[sorted(heavy)] = 0
-    total = _sum(least) + sum(_heavy(scaled, targets, prices, zoned, s, moving=moving) for s in sorted(heavy))
+    least[heavy] = 0
+    total = _sum(least)
+    for s in heavy:  # it counts as the limit of its master
+        owner = scaled.owner[s]
+        total += min(
+            cost[s] * (n != owner)
+            + sum(
+                p * (min(load[s], most) if (s, r) in filled else load[s]) + q * load[s]
+                for r, (p, q, most, load) in enumerate(
+                    zip((staying if n == owner else masters)[n], zones[n], targets.common[n], scaled.loads, strict=True)
+                )
+            )
+            for n in ([owner] if s in scaled.fixed else takers)
+        )
     limits = sum(
         p * most
         for n in takers
-        for priced in (prices.masters, prices.staying)
-        for p, most in zip(priced.get(scaled.masters[n].id, none), targets.common[n], strict=True)
+        for row in (masters[n], prices.staying.get(scaled.masters[n].id, none))
+        for p, most in zip(row, targets.common[n], strict=True)
     )
     for row in zoned.values():
         assert targets.zone_share is not None
@@ -99,67 +113,35 @@ def _both_sides(
     return total, limits
 
 
-def _heavy(
-    scaled: Scaled, targets: Targets, prices: Prices, zoned: Mapping[str, Sequence[int]], s: int, *, moving: bool
-) -> int:  # fmt: skip
-    """Return the least payment of a heavy slot, which counts as its master's limit."""
-    none = (0,) * len(scaled.resources)
-    filled = {r for t, r in fillers(scaled, targets) if t == s}
-    owner, cost = scaled.owner[s], scaled.loads[scaled.cost][s] << prices.bits if moving else 0
-
-    def pays(n: int) -> int:
-        master = scaled.masters[n]
-        own, zone = prices.masters.get(master.id, none), zoned.get(master.zone, none)
-        own = _sum_of(own, prices.staying.get(master.id, none)) if n == owner else own
-        paid = 0
-        for r, load in enumerate(scaled.loads):
-            paid += own[r] * (min(load[s], targets.common[n][r]) if r in filled else load[s]) + zone[r] * load[s]
-        return paid + (cost if n != owner else 0)
-
-    places = [owner] if s in scaled.fixed else scaled.takers()
-    return min(map(pays, places))
-
-
 def _sum_of(values: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(values, other, strict=True))
 
 
-class _Payments:
-    """Payments of slots, as arrays of machine words if sums fit."""
+def _payments(
+    scaled: Scaled, cost: Sequence[int], staying: Sequence[Sequence[int]], going: Sequence[Sequence[int]]
+) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
+    """Return what each slot pays on its owner, by prices *staying* [owner, resource], and at least elsewhere, by rows *going*.
 
-    def __init__(self, scaled: Scaled, rows: Sequence[Sequence[int]], bits: int, *, moving: bool) -> None:
-        most = (max(scaled.loads[scaled.cost]) << bits) + sum(
-            max(row[r] for row in rows) * max(load) for r, load in enumerate(scaled.loads)
-        )
-        self._kind: Any = np.int64 if most.bit_length() < WORD_BITS else object
-        self._loads = [np.array(load, self._kind) for load in scaled.loads]
-        self._rows = rows
-        self.owner = np.array(scaled.owner)
-        cost = self._loads[scaled.cost] * (1 << bits)
-        self._cost = cost if moving else cost * 0
+    They are machine words if all sums fit, else Python's integers.
+    """
+    heaviest = [max(load) for load in scaled.loads]
+    most = max(cost) + sum(max(1, *prices) * load for load, *prices in zip(heaviest, *staying, strict=True))
+    kind: Any = np.int64 if most.bit_length() < WORD_BITS else object
+    loads, owner, moves = np.array(scaled.loads, kind), np.array(scaled.owner), np.array(cost, kind)
 
-    def _pay(self, row: Sequence[int], slots: Any) -> NDArray[Any]:
-        paid: NDArray[Any] = self._cost[slots] * 0
-        for price, load in zip(row, self._loads, strict=True):
+    def pay(row: Sequence[int], slots: Any) -> NDArray[Any]:
+        paid: NDArray[Any] = moves[slots] * 0
+        for price, load in zip(row, loads, strict=True):
             if price:
                 paid = paid + load[slots] * price
         return paid
 
-    def stay(self) -> NDArray[Any]:
-        paid: NDArray[Any] = self._cost * 0
-        for n, row in enumerate(self._rows):
-            if any(row):
-                held = np.flatnonzero(self.owner == n)
-                paid[held] = self._pay(row, held)
-        return paid
-
-    def move(self, rows: Iterable[Sequence[int]]) -> NDArray[Any]:
-        """Return per slot the cost of a move plus the prices of the cheapest master."""
-        kinds = _cheapest({tuple(row) for row in rows})
-        every = slice(None)
-        paid: NDArray[Any] = np.minimum.reduce([self._pay(row, every) for row in kinds])
-        together: NDArray[Any] = self._cost + paid
-        return together
+    stays = moves * 0
+    for n, row in enumerate(staying):
+        if any(row):
+            held = np.flatnonzero(owner == n)
+            stays[held] = pay(row, held)
+    return stays, moves + np.minimum.reduce([pay(row, slice(None)) for row in going])
 
 
 def _cheapest(rows: Collection[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -209,3 +191,35 @@ def whole_prices(
 
     by_master = whole(rows)
     return Prices(bits, {} if staying else by_master, whole(zones), by_master if staying else {})
+
+
+def count_ranges(owner: Sequence[object]) -> int:
+    """Return the number of runs of slots with one owner."""
+    return int(len(owner) > 0) + sum(a != b for a, b in pairwise(owner))
+
+
+def least_ranges(scaled: Scaled, targets: Targets) -> int:
+    """Return a lower bound on the slot ranges of every placement within *targets*.
+
+    Neighbouring fixed slots of different masters have a border. Each remaining owner without fixed slots has a range, as
+    has each empty master without which room is short.
+    """
+    fixed = [scaled.owner[s] for s in sorted(scaled.fixed)]
+    stay = {n for n in set(scaled.owner) if not scaled.masters[n].drained}
+    return max(1, count_ranges(fixed) + len(stay.difference(fixed)) + _needed(scaled, targets, stay))
+
+
+def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
+    """Return the number of empty masters that must take slots."""
+    takers = scaled.takers()
+    most = 0
+    for r, load in enumerate(scaled.loads):
+        left = sum(load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded)
+        for s, filled in fillers(scaled, targets):
+            if filled == r:
+                left -= max(0, load[s] - min(targets.common[n][r] for n in takers))
+        left -= sum(targets.common[n][r] for n, m in enumerate(scaled.masters) if n in stay or m.drained)
+        rooms = sorted((targets.common[n][r] for n in takers if n not in stay), reverse=True)
+        needed = sum(room < left for room in accumulate(rooms, initial=0))
+        most = max(most, min(needed, len(rooms)))
+    return most
