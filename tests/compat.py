@@ -34,7 +34,7 @@ class Combination(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How it is called in what is printed, and chosen by."""
+        """Name in output and for selection."""
         return f"python-{self.python}-pyspark-{self.pyspark}-delta-{self.delta}"
 
 

@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by what it needs; the groups come first, then what asks for Spark, which takes longest of the rest."""
+    """Mark every test by its needs; groups come first, then Spark tests, the longest."""
     no_browser = what_is_missing()
     for item in items:
         asked = {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}

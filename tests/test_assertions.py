@@ -30,7 +30,7 @@ def functions(tree: ast.AST) -> list[Function]:
 
 
 def called(node: ast.Call) -> str:
-    """The last name of what is called: ``raises`` of ``pytest.raises(…)``."""
+    """The last name of a called function: ``raises`` of ``pytest.raises(…)``."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 

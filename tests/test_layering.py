@@ -128,7 +128,7 @@ def test_a_package_imports_only_packages_below_it(package):
 
 
 def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
-    """Only what is compiled may use numpy, numba and pyarrow."""
+    """Only compiled modules may use numpy, numba and pyarrow."""
     wrong = [
         f"{module} imports {name}"
         for module in modules_of("cluster_core")
@@ -292,7 +292,7 @@ def called(tree: ast.AST) -> Iterator[str]:
 
 
 def test_only_the_command_line_and_a_fleet_catch_everything():
-    """`except Exception` hides what it does not understand: one place turns it into a line and an exit code, one sets a cluster aside."""
+    """`except Exception` hides unknown errors: one place turns it into a line and an exit code, one sets a cluster aside."""
     broad = {"Exception", "BaseException"}
     offenders = {
         module

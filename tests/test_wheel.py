@@ -1,4 +1,4 @@
-"""The wheel: what it contains, and that it runs beside packages of the same names as folders of the repository."""
+"""The wheel: its contents, and its use beside packages of the same names as folders of the repository."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_no_module_of_the_wheel_imports_a_name_that_it_does_not_install(wheel):
 
 
 def test_the_wheel_works_beside_packages_named_jobs_and_schemas(wheel, tmp_path):
-    """As in the repositories of many Airflow and Databricks users, whose folders are on PYTHONPATH."""
+    """As in the repositories of many Airflow and Databricks users with their folders on PYTHONPATH."""
     for name in ("jobs", "schemas"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError('the package of somebody else')\n")

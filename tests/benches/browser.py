@@ -69,7 +69,7 @@ class Page:
 
 
 def find_chromium() -> tuple[str | None, str | None]:
-    """Return where the browser and its driver are; None for what is not installed."""
+    """Return the paths of the browser and its driver; None for a missing one."""
     browsers = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
     drivers = map(
         shutil.which, ("chromedriver", "/usr/lib/chromium/chromedriver", "/usr/lib/chromium-browser/chromedriver")

@@ -1,4 +1,4 @@
-"""A simulated cluster behind real sockets: what a client of a server that cannot be installed here would meet."""
+"""A simulated cluster behind real sockets, for servers that cannot be installed here."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def serving(cluster: SimulatedCluster) -> Iterator[dict[str, _Server]]:
 
 @contextmanager
 def scripted(answer: Callable[[list[bytes]], bytes | None]) -> Iterator[tuple[int, list[list[bytes]]]]:
-    """A server that answers each command with the bytes of *answer*, or not at all; yields its port and what it was asked."""
+    """A server that answers each command with the bytes of *answer*, or not at all; yields its port and the received commands."""
     asked: list[list[bytes]] = []
 
     class Conversation(socketserver.BaseRequestHandler):

@@ -1,4 +1,4 @@
-"""A small simulated cluster for tests of the node: `World` with new nodes on 127.0.0.1, a network without chance, everything said kept."""
+"""A small simulated cluster for tests of the node: `World` with nodes on 127.0.0.1, a deterministic network and recorded effects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(P
 
 
 class Host:
-    """One process of the cluster, and all that its node has said and wanted."""
+    """One process of the cluster, and all effects of its node."""
 
     def __init__(self, process: sim.Host) -> None:
         self.process, self.index, self.settings = process, process.index, process.settings
@@ -157,7 +157,7 @@ class Cluster:
         self.faults.crash(self.hosts[index].process)
 
     def restart(self, index: int) -> None:
-        """Start a process again with what it had saved."""
+        """Restart a process with its saved files."""
         self.faults.restart(self.hosts[index].process)
 
     def cut(self, *pairs: tuple[int, int]) -> None:

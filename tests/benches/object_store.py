@@ -1,4 +1,4 @@
-"""A real S3 server on this machine (moto's): buckets, users with rights, and what it holds."""
+"""A real S3 server on this machine (moto's): buckets, users with rights, objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures to incidents without Spark: what a replay and its stories make of edited recordings."""
+"""Replay edited recordings to incidents without Spark."""
 
 from __future__ import annotations
 

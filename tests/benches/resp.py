@@ -36,7 +36,7 @@ class RespParser:
 
 
 def encode_value(value: Any, *, protocol: int = 2) -> bytes:
-    """The bytes of a reply; raises TypeError for what is none."""
+    """The bytes of a reply; raises TypeError for other values."""
     match value:
         case None:
             return b"$-1\r\n" if protocol == 2 else b"_\r\n"

@@ -1,4 +1,4 @@
-"""Recorded sentinels: what they logged and answered, and small logs to build histories from."""
+"""Recorded logs and answers of sentinels, and small logs for histories."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def free_port(preferred: int = 0) -> int:
 
 
 def await_port(port: int) -> None:
-    """Wait until somebody listens on *port*; raises TimeoutError."""
+    """Wait for a listener on *port*; raises TimeoutError."""
     end = time.monotonic() + LISTEN_SECONDS_MAX
     while time.monotonic() < end:
         with socket.socket() as sock:
@@ -159,7 +159,7 @@ class Server:
         self.process.wait()
 
     def start_again(self) -> None:
-        """Start the server that has ended with what it left on the disk; return when it answers."""
+        """Restart an ended server with its files; return when it answers."""
         with open(self.directory / "server.log", "ab") as log:
             self.process = subprocess.Popen(self.arguments, cwd=self.directory, stdout=log, stderr=log)
         _wait_until_ready(self)

@@ -51,7 +51,7 @@ class Shown:
         return [line for line in self.output if line not in ("…", "") and line not in there]
 
     def rewritten(self, printed: str) -> str:
-        """The same with as many lines of what it prints now, from where each part began."""
+        """The example with as many lines of the current output, from the same start of each part."""
         now = [line.rstrip() for line in printed.strip("\n").splitlines()]
         lines: list[str] = []
         place = 0
@@ -96,7 +96,7 @@ def run_page(page: str, folder: Path, known: dict[str, Printed]) -> dict[str, Pr
 
 
 def run(command: str) -> Printed:
-    """Run a job in this process, whose session it shares; anything else in a process of its own."""
+    """Run a job in this process and its session; run other programs in their own process."""
     arguments = shlex.split(command)
     if arguments[0] != "slotscope":
         assert arguments[:2] == ["python", "-m"], command

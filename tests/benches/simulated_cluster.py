@@ -140,7 +140,7 @@ class SimulatedCluster:
         return reply.data if isinstance(reply, Verbatim) else reply
 
     def write(self) -> None:
-        """One client writes one key, following MOVED and ASK; a promise only if somebody took it."""
+        """One client writes one key, following MOVED and ASK; an accepted write is a promise."""
         self.writes += 1
         key = b"{%s}%d" % (tags()[self.chance.choice(self.hot)], self.chance.randrange(KEYS_A_SLOT))
         value = b"%d" % self.writes
@@ -158,7 +158,7 @@ class SimulatedCluster:
                 self.ask(host, "ASKING")
 
     def lost_writes(self) -> list[bytes]:
-        """Keys whose last promised value their owner does not hold."""
+        """Keys of which the owner lacks the last promised value."""
         owners = self.owners()
         return [
             key for key, value in self.promised.items() if self.hosts[owners[key_slot(key)]].store.value(key) != value

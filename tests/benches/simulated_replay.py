@@ -1,4 +1,4 @@
-"""A simulation that is replayed while it runs: what its nodes believed beside what the replay says that they did."""
+"""Replay a simulation while it runs, to compare the nodes' beliefs with the replayed ones."""
 
 from __future__ import annotations
 

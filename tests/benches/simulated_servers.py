@@ -49,7 +49,7 @@ class Servers(World):
         self.asking: set[int] = set()
 
     def carry_out(self, host: Host, wanted: list[Any]) -> None:
-        """Save nodes.conf before other effects; what is not synced is lost with the machine (R95)."""
+        """Save nodes.conf before other effects; unsynced data is lost with the machine (R95)."""
         for effect in wanted:
             if type(effect) is ev.SaveConfig:
                 topology = topology_of(host.node.state, to_file=True)

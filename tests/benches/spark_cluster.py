@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine whose Python has what executors need, and nothing of this project."""
+"""A standalone Spark cluster on this machine; its Python has the dependencies of executors, but not this project."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _started(name: str, arguments: list[str], folder: Path) -> Iterator[None]:
 
 @contextmanager
 def connect_server(scratch: Path) -> Iterator[str]:
-    """A Spark Connect server of two threads whose Python is this one's; yields the address for ``--master``."""
+    """A Spark Connect server of two threads with this Python; yields the address for ``--master``."""
     port = free_port()
     home = Path(pyspark.__file__).parent
     outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}

@@ -25,7 +25,7 @@ CHECKOUT = Path(__file__).parents[2]
 OF_THE_WAY = frozenset({"connection", "transfer-encoding", "content-length", "expect"})
 """Headers that each of two servers writes anew."""
 COUNT = "/troubles"
-"""Where is told how many answers were lost and requests failed."""
+"""File with the number of lost answers and failed requests."""
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
@@ -40,14 +40,14 @@ class UnreliableStore(ObjectStore):
 
 @contextmanager
 def losing_store(store: ObjectStore, ending: str) -> Iterator[UnreliableStore]:
-    """*store* behind a server that hangs up after the first object whose name ends in *ending* was written, which is there then."""
+    """*store* behind a server that hangs up after it stored the first object with a name ending in *ending*."""
     with _passing(store.endpoint, ending, "0") as passing:
         yield passing
 
 
 @contextmanager
 def failing_store(store: ObjectStore, every: int) -> Iterator[UnreliableStore]:
-    """*store* behind a server that refuses each request whose number is a multiple of *every*, as a store under load does."""
+    """*store* behind a server that refuses every request number *every*, as a store under load does."""
     with _passing(store.endpoint, "", str(every)) as passing:
         yield passing
 

@@ -83,7 +83,7 @@ class WalkedCommand(NamedTuple):
 
 @dataclass(slots=True)
 class Walked:
-    """All that a walker said of a file."""
+    """All results of a walk over a file."""
 
     commands: list[WalkedCommand] = field(default_factory=list)
     tail: Tail | None = None
@@ -112,7 +112,7 @@ def walk_log(data: bytes, *, piece: int = 1 << 20, rows: int = 65_536) -> Walked
     except DecodeError as error:
         rows.error = error.with_traceback(
             None
-        )  # whose frames would keep the walker's buffers until all garbage is collected
+        )  # its frames would keep the walker's buffers until a full garbage collection
         return rows
     rows.tail = walker.tail
     return rows

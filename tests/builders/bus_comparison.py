@@ -66,7 +66,7 @@ _HEADER_FIELDS = (
 
 
 def decoded(decoder: BusDecoder, *sources: Sequence[bytes]) -> list[BusBatch]:
-    """The batches of files, each in pieces; what is wrong with a file is a row of a batch."""
+    """The batches of files, each in pieces; faults of a file are rows of a batch."""
     batches: list[BusBatch] = []
     for pieces in sources:
         reader = PacketReader()

@@ -19,7 +19,7 @@ _EXPIRE = b"!!expire!!"
 
 
 def value_digest(record: Record) -> bytes | None:
-    """Return what DEBUG DIGEST-VALUE answers for a key, 20 bytes; None for a module's value, whose module alone can tell, and an array's."""
+    """Return DEBUG DIGEST-VALUE of a key, 20 bytes; None for arrays and values of modules."""
     if record.type not in _TYPE_NUMBERS:
         return None
     digest, value = _mixed(0, _TYPE_NUMBERS[record.type].to_bytes(4, "big")), record.value
@@ -69,7 +69,7 @@ def _in_order(digest: int, parts: Iterable[bytes]) -> int:
 
 
 def _mixed(digest: int, data: bytes) -> int:
-    """`mixDigest`: the order of what is mixed in matters."""
+    """`mixDigest`: the order of the inputs matters."""
     return _hash((digest ^ _hash(data)).to_bytes(DIGEST_BYTES, "big"))
 
 

@@ -1,4 +1,4 @@
-"""Batches of keys for tests: what a test does not care about is filled in."""
+"""Batches of keys for tests, with defaults for all columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimated sizes beside those that a server told: how far they are apart."""
+"""Compare estimated sizes with sizes reported by a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebooks as tests run them: their code cells in order, in one namespace, and what the last expression of each shows."""
+"""Run notebooks for tests: code cells in order, in one namespace, with the shown value of each last expression."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from slotscope.runtime.spark.spark_schema import spark_schema
 
 
 def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Partial sums with the nodes of their rows; what a row does not say is null, its source ``a.rdb`` and its part 0."""
+    """Partial sums with the nodes of their rows; defaults are null, source ``a.rdb`` and part 0."""
     return frame(
         spark,
         PARTIAL.append(pa.field("node_id", pa.string())),

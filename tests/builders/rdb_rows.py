@@ -100,7 +100,7 @@ def rows_of(batch: Any) -> list[Row]:
 
 
 def facts_of(skimmer: RdbSkimmer) -> dict[str, Any]:
-    """Return what a skimmer knows besides its rows."""
+    """Return the facts of a skimmer beside its rows."""
     return {
         "done": skimmer.done,
         "keys": skimmer.keys,

@@ -57,7 +57,7 @@ def node_id(number: int) -> str:
 
 
 def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceReport:
-    """A plan for *masters*: every third is too heavy, the last gets operations that nobody can divide."""
+    """A plan for *masters*: every third is too heavy, the last gets indivisible operations."""
     nodes = [_node(number, masters) for number in range(masters)]
     sources, targets = nodes[::3], [node for at, node in enumerate(nodes) if at % 3]
     transfers = [

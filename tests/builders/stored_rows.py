@@ -16,14 +16,14 @@ from slotscope.runtime.storage.runs import running
 
 
 def store_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]], **more: Any) -> None:
-    """Put *rows* into *table*, those of each snapshot, or plan, by a run of its own that replaces nothing; *more* is told of the run."""
+    """Put *rows* into *table*, one run per snapshot or plan, without replacement; *more* describes the run."""
     by_name = lambda row: str(row[table.named_by])  # noqa: E731
     for name, own in groupby(sorted(rows, key=by_name), by_name):
         store(root, name, {table: list(own)}, **more)
 
 
 def store(root: str, name: str, rows: Mapping[Table, Iterable[Mapping[str, Any]]], **more: Any) -> None:
-    """Put *rows* into their tables by one run that makes snapshot, or plan, *name*; *more* is told of the run."""
+    """Put *rows* into their tables by one run of the snapshot or plan *name*; *more* describes the run."""
     job = more.pop("job", None) or (writers(next(iter(rows))) or ["test"])[0]
     with running(root, job, name, **more) as run:
         for table, own in rows.items():

@@ -1,4 +1,4 @@
-"""Every command that a page shows is run as it stands, in a folder with the files it names; what is shown below it is what it prints.
+"""Every command of a page runs as written, in a folder with the files that it names, and prints the shown output.
 
 The README shows commands of the tutorial, which are run once for all (``tests/conftest.py``).  Pages that tell more of the same wait
 for `make test-all`; that their commands exist with these options is held by `make check`.

@@ -1,4 +1,4 @@
-"""The Dockerfile is sound, and copies what the package is made of."""
+"""The Dockerfile is sound, and copies the sources of the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_dockerfile_passes_the_linter():
 
 
 def test_the_image_is_built_from_the_sources_of_the_wheel():
-    """And the build sees no more than what is copied."""
+    """The build context has only the copied files."""
     copied = set(" ".join(re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE.read_text(), re.MULTILINE)).split())
     seen = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
 

@@ -1,4 +1,4 @@
-"""Pages that are made from the code are what the code says now."""
+"""Generated pages are up to date with the code."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def _is_there(path: str) -> bool:
 
 
 def test_pages_show_exactly_the_existing_images() -> None:
-    """An image that no page shows is one that nobody renews."""
+    """An image on no page is never renewed."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     shown = {
         (page.parent / path).resolve() for page in pages for path in IMAGE.findall(page.read_text("utf-8")) if "://" not in path

@@ -73,7 +73,7 @@ def test_the_script_exits_with_the_code_of_the_deciding_job(tmp_path, key_slots,
 
 
 def test_a_second_run_at_the_same_time_does_nothing(tmp_path):
-    """It ends with 75 (EX_TEMPFAIL) as long as somebody holds the lock."""
+    """It ends with 75 (EX_TEMPFAIL) while another process holds the lock."""
     flock = needs("flock")
     lock = tmp_path / "lock"
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def test_the_times_of_the_crontab_are_times() -> None:
 
 @pytest.mark.parametrize(("code", "text"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
 def test_the_command_of_the_crontab_mails_only_important_lines(tmp_path, code, text):
-    """cron mails what a command prints: nothing when there is nothing to do."""
+    """cron mails the output of a command: nothing if there is nothing to do."""
     _, _, command = cron_line()
     assert "%" not in command
     (tmp_path / "plan.env").write_text(f"SLOTSCOPE_ROOT={tmp_path}/tables\n")

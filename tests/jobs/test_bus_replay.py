@@ -41,7 +41,7 @@ TABLES = (
     history.BUS_MESSAGES, history.SLOT_BITMAPS, BAD_RECORDS, history.NODE_VIEWS, history.DISAGREEMENTS,
     history.FAILURE_REPORTS, history.VOTES, history.EPOCHS, history.EVENTS, history.SLOT_OWNERS, history.LINKS,
 )  # fmt: skip
-"""Tables whose rows depend on the evidence alone."""
+"""Tables with rows that depend on the evidence alone."""
 PLACES = {"file", "offset", "source"}
 
 

@@ -1,4 +1,4 @@
-"""`slotscope collect` against a live cluster: what it writes, what it sends, how it ends."""
+"""`slotscope collect` against a live cluster: its files, its commands, its end."""
 
 from __future__ import annotations
 

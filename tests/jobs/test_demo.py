@@ -34,7 +34,7 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
 
 
 def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
-    """The same commands on the same recordings, so that what the tutorial comes to, it comes to."""
+    """The same commands on the same recordings give the results of the tutorial."""
     app = program()
     lay_out(tmp_path / RECORDINGS)
     taken = [arguments for _, arguments in steps(str(tmp_path))]

@@ -1,4 +1,4 @@
-"""A replay of a recorded failover shows what the servers said of themselves."""
+"""A replay of a recorded failover shows the servers' own answers."""
 
 from __future__ import annotations
 

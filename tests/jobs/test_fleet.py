@@ -91,7 +91,7 @@ def test_the_exit_code_shows_missing_clusters(ends, code):
 
 
 def test_a_failing_cluster_is_one_line_and_the_other_clusters_succeed(spark, tmp_path, capsys):
-    """A landing of three clusters, one with half a dump, one whose topology is none: read in one session."""
+    """A landing of three clusters, one with half a dump, one with an invalid topology: read in one session."""
     landing, root = tmp_path / "landing", str(tmp_path / "root")
     for cluster in ("fine", "torn", "lost"):
         home = landing / cluster / "host-1" / "rdb"

@@ -39,7 +39,7 @@ OF_RUNS = ("run_id", "settled_by")
 
 
 class Replayed(NamedTuple):
-    """A root, and the landing whose files were replayed into it."""
+    """A root, and the landing with the files replayed into it."""
 
     root: Path
     landing: Path
@@ -106,7 +106,7 @@ def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
 
 
 def test_files_that_arrive_and_disappear_give_the_tables_of_all_files(spark, replayed, tmp_path) -> None:
-    """Each recorder ends its files at its own moments; a ring removes what was read."""
+    """Each recorder ends its files at its own moments; a ring removes read files."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files, followed = landing_files(landing, logs=True), []
     for start in range(0, len(files), 12):
@@ -149,7 +149,7 @@ def test_events_of_logs_alone_are_those_of_all_batches(spark, replayed, tmp_path
 
 
 def test_json_has_a_line_with_the_result_of_each_batch(spark, tmp_path, capsys) -> None:
-    """And nothing else is on the output: what becomes of incidents goes to the error stream, and files that are nobody's."""
+    """The output has nothing else: news of incidents and unknown files go to the error stream."""
     put(landing_files(tmp_path / "landing", packets_max=600)[:3])
     put(landing_files(tmp_path / "landing" / "europe", packets_max=600)[:1])
 
@@ -174,7 +174,7 @@ def test_a_follower_killed_in_its_first_batch_starts_again(spark, tmp_path) -> N
 
 
 def test_a_concurrent_follower_asks_for_another_run(spark, tmp_path) -> None:
-    """As one that was killed, and writes its last file when the next has begun."""
+    """Like one that was killed, and writes its last file after the start of the next."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     put(landing_files(landing, packets_max=600)[:1])
     request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
@@ -200,7 +200,7 @@ def test_a_stream_continues_only_with_its_first_options_and_states(spark, tmp_pa
 
 
 def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(spark, tmp_path) -> None:
-    """All of it where its files are there; else the follower says what is lost, and goes on from the first file that is."""
+    """All of it if its files are there; else the follower reports the loss and continues from the first file left."""
     files = landing_files(tmp_path / "landing", seconds=3, aligned=True, packets_max=1200)
     ends = sorted({file.ended_ns for file in files})
     early = [file for file in files if file.ended_ns == ends[0]]

@@ -31,7 +31,7 @@ POISONED = "us"
 
 
 class Poisoned(HistoryReplay):
-    """A replay with a fault that nobody expects."""
+    """A replay with an unexpected fault."""
 
     def fold(self, run: Run) -> Outcome:
         raise ZeroDivisionError("poisoned")
@@ -56,7 +56,7 @@ def messages(root: Path) -> Counter[str]:
 
 
 def test_a_batch_of_many_clusters_is_one_commit_a_table(spark, tmp_path) -> None:
-    """silver/runs has two for the batch and two for what it said of incidents; no commit is without rows."""
+    """silver/runs has two for the batch and two for its incidents; no commit is without rows."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, packets_max=PACKETS)
     put(files[:6])

@@ -1,4 +1,4 @@
-"""A batch of a landing that is followed for hours reads a bounded number of polls, and finds what a replay of all files finds."""
+"""A batch of a landing followed for hours reads a bounded number of polls, and has the results of a replay of all files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUND_NS = 40 * MINUTE
 RECORDED = [
     json.loads(line) for line in gzip.decompress((DATA / "polled-restart" / "polls.jsonl.gz").read_bytes()).splitlines()
 ]
-"""Polls of six nodes, one of which restarts."""
+"""Polls of six nodes with one restart."""
 
 
 def put_round(landing: Path, number: int) -> None:

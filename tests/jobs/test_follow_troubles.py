@@ -1,4 +1,4 @@
-"""A follower whose disk is full, or whose store fails, says so, tries again, loses nothing, and does not grow."""
+"""A follower with a full disk or a failing store reports it, retries, loses nothing, and does not grow."""
 
 from __future__ import annotations
 

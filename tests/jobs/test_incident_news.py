@@ -25,7 +25,7 @@ SNAPSHOT = "current"
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Keeps what is posted; answers with the status that its server has."""
+    """Keeps posted bodies; answers with the status of its server."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -59,7 +59,7 @@ def root(replayed_root: Path, tmp_path: Path) -> Path:
 
 
 def states(root: Path) -> dict[str, str]:
-    """What was said last, by incident."""
+    """The last notification, by incident."""
     return {row["incident_id"]: row["state"] for row in read_rows(str(root), INCIDENT_STATES, snapshot_id=SNAPSHOT)}
 
 

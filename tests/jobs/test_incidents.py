@@ -1,4 +1,4 @@
-"""From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings, and to what a person reads."""
+"""From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings, and to reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key distribution from dump to tables, on recorded dumps whose truth the servers told."""
+"""The key distribution from dump to tables, on recorded dumps with the servers' own figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALL_TABLES = (SLOT_LOAD, SNAPSHOTS, SOURCES, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY
 
 
 def truth(*names: str) -> list[dict]:
-    """What the servers said of every key of the named dumps."""
+    """The servers' answers for every key of the named dumps."""
     result = []
     for name in names:
         path = VALKEY / name

@@ -34,7 +34,7 @@ def snapshot(spark, tmp_path_factory):
 
 
 def written():
-    """Commands of the increments: what is write load."""
+    """Commands of the increments: the write load."""
     return [
         row for name, data in recorded_parts(SERVER, LOG).items() if "incr" in name for row in walk_log(data).commands
     ]

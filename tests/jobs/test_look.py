@@ -21,7 +21,7 @@ from tests.benches.servers import Server, installed, redis_binary, running, valk
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "data"
 OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping", "readonly", "auth"}
-"""Commands of the tests themselves, of replicas, and what a connection begins with."""
+"""Commands of the tests themselves, of replicas, and at the start of a connection."""
 KEYS = 30_000
 TAGGED = 3_000
 """Keys of one hash tag."""
@@ -111,7 +111,7 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
 
 @pytest.mark.servers
 def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
-    """Then what is wrong, figures, notes; estimates are marked, and what is not known is said."""
+    """Then problems, figures, notes; estimates and unknown values are marked."""
     monkeypatch.setenv("COLUMNS", "80")
 
     assert run(address(cluster.nodes[2]), "--seconds", "4", "--rate", "2000") == 0
@@ -234,7 +234,7 @@ def test_commands_on_a_folder_quarantine_bad_records_unless_strict(tmp_path, cap
 
 @pytest.mark.spark
 def test_files_are_read_into_a_root_by_the_shown_commands(spark, tmp_path, capsys, monkeypatch):
-    """A dump and a topology: the snapshot's page is there, and where is said."""
+    """A dump and a topology: the snapshot's page exists, and its place is shown."""
     recorded = ROOT / "slotscope" / "demo_data" / "valkey-9.1"
     root = tmp_path / "root"
 

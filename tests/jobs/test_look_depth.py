@@ -19,7 +19,7 @@ HASH_EACH = 15
 
 
 def fill(server: Server, *, count: int = WARM) -> None:
-    """Small strings, of which some are untouched for ten days; hashes just too large to be packed."""
+    """Small strings, some untouched for ten days; hashes just too large to be packed."""
     server.ask([("SET", f"session:{at}", f"value-{at:06}") for at in range(count)])
     server.ask(
         [
@@ -41,7 +41,7 @@ def valkey() -> Iterator[Server]:
 
 @pytest.mark.servers
 def test_untouched_memory_is_estimated_and_measuring_touches_no_key(valkey, capsys):
-    """The second look finds what the first found."""
+    """The second look gives the results of the first."""
     answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
     actual = answer_of(capsys, address(valkey), "--seconds", "2", "--rate", "4000")
     by_days = {row["days"]: row for row in actual["untouched"]}

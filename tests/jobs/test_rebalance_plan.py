@@ -1,4 +1,4 @@
-"""The job rebalance-plan and the check of what it stores."""
+"""The job rebalance-plan and the check of its stored plans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOT = dict.fromkeys(range(60), 60000)
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """A root with a plan for three masters of which one is hot."""
+    """A root with a plan for three masters, one of them hot."""
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, HOT)
     return root, run(Request(root=str(root), snapshot=("current",)), now_ms=1_795_000_000_000)
@@ -55,7 +55,7 @@ def test_a_stored_plan_reads_back_as_it_was_made(planned):
 
 @pytest.mark.long
 def test_the_tables_agree_with_one_another(planned):
-    """Moves add up to the loads before and after, and to what the plan says moves."""
+    """Moves add up to the loads before and after, and to the moved load of the plan."""
     root, outcome = planned
     plan_id = outcome.made.stored.plan_id
     head = read_rows(str(root), REBALANCE_PLANS, plan_id=plan_id)[0]
@@ -222,7 +222,7 @@ def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_i
 
 @pytest.mark.long
 def test_a_master_above_its_capacity_is_emptied_first_and_named_in_the_report(tmp_path, capsys):
-    """The others take what it cannot hold, each its fair share of it."""
+    """The others take the excess, each its fair share."""
     write_snapshot(tmp_path, THIRDS, {})
     placement = tmp_path / "place.toml"
     total = 16384 // LOADED * 10

@@ -85,7 +85,7 @@ def unmatched(those: list[tuple[int, ...]], candidates: list[tuple[int, ...]]) -
 
 
 def test_a_killed_recorder_resumes_and_every_message_is_there_once(cluster, tmp_path):
-    """Beside it an independent capture runs all the time: what that has and the landing has not lies in a gap that was said."""
+    """An independent capture runs all the time: its messages missing in the landing lie in a reported gap."""
     truth = tmp_path / "truth.pcap"
     ports = " or ".join(f"port {node.port + 10_000}" for node in cluster.nodes)
     witness = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`slotscope tables snapshots`: what a root holds, without Spark."""
+"""`slotscope tables snapshots`: the snapshots of a root, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def taken(day: int) -> datetime:
 
 @pytest.fixture
 def root(tmp_path):
-    """A finished and a partial snapshot, one whose job failed, one at work, and a finished replay."""
+    """A finished and a partial snapshot, a failed one, a running one, and a finished replay."""
     folder = str(tmp_path)
     inputs = {"a.rdb": 10, "b.rdb": 10}
     store(folder, "new", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, inputs={"a.rdb": 10}, data_at=taken(2), partial=True)

@@ -1,4 +1,4 @@
-"""`slotscope sql`: what is asked, how it is shown."""
+"""`slotscope sql`: queries and their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.builders.stored_rows import store_rows
 
 
 def ask(capsys, *arguments: str) -> tuple[int, str, str]:
-    """The exit code, what was printed and what was said beside it."""
+    """The exit code, the output and the error output."""
     code = cli.run(program(), ["sql", *arguments])
     printed = capsys.readouterr()
     return code, printed.out, printed.err

@@ -1,4 +1,4 @@
-"""A job whose disk is full, or whose store fails, as a user meets it: one line, what was there before, and nothing twice."""
+"""A job with a full disk or a failing store, as a user sees it: one line, the old rows, and nothing twice."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NOW = datetime(2030, 6, 1, tzinfo=UTC)
 
 @pytest.fixture
 def root(tmp_path):
-    """Snapshots of 10 and of 100 days ago, a replay of an older name of 5 days ago, and one whose job was killed."""
+    """Snapshots of 10 and of 100 days ago, a replay of an older name of 5 days ago, and one of a killed job."""
     folder = str(tmp_path)
     slots = {SLOT_LOAD: [{"slot": slot, "keys": 1} for slot in (1, 2)]}
     store(folder, "young", slots, data_at=NOW - timedelta(days=10))

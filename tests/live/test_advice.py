@@ -1,4 +1,4 @@
-"""What is said of other servers and settings against those servers: the same keys loaded there, MEMORY USAGE summed."""
+"""Predictions for other servers and settings against those servers: the same keys loaded there, MEMORY USAGE summed."""
 
 from __future__ import annotations
 

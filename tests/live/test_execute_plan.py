@@ -93,7 +93,7 @@ def test_a_paused_execution_resumes_at_the_same_place(redis7, tmp_path, number):
 
 
 def test_a_cluster_changed_since_the_plan_is_refused(valkey, tmp_path, capsys):
-    """Stale owners, a slot that somebody opened, another process at work: exit code 2 and a line each, and nothing is touched."""
+    """Stale owners, a foreign open slot, another process at work: exit code 2 and a line each, and nothing is touched."""
     stored = store_moves(tmp_path, valkey, [(n, 0, 1) for n in range(5)])
     a, b, c = (valkey.masters[n] for n in range(3))
     ids = [node.call("CLUSTER", "MYID").decode() for node in (a, b, c)]

@@ -64,7 +64,7 @@ def kill_executor(root: Path, cluster: Cluster, chance: random.Random, steps: in
 @pytest.mark.parametrize(("server", "path"), WAYS)
 @pytest.mark.parametrize("end", ["target", "source"])
 def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tmp_path):
-    """SIGKILL, started again a second later with what it had on the disk: the run ends as planned, without open slots or lost keys."""
+    """SIGKILL and a restart from its files a second later: the run ends as planned, without open slots or lost keys."""
     with hot_cluster(SERVERS[server](), 3, 8_000, appendonly="yes", appendfsync="always") as cluster:
         stored, keys = store_balance(tmp_path, cluster), count_keys(cluster)
         nodes = {node.call("CLUSTER", "MYID").decode(): node for node in cluster.masters}

@@ -24,7 +24,7 @@ SLOTS, KEYS_A_SLOT = 20, 600
 BEGIN_S_MAX = 90.0
 """Time for a run to start and reach the moment of the failover; a busy machine takes far more than an idle one."""
 ORDERS_MAX, GIVEN_UP_S = 3, 6.0
-"""A slow server gives a failover up after 5 s (`CLUSTER_MF_TIMEOUT`), and has to be told again."""
+"""A slow server gives a failover up after 5 s (`CLUSTER_MF_TIMEOUT`), and needs another order."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Bench:
 
 @contextmanager
 def bench(server: str, path: str, root: Path) -> Iterator[Bench]:
-    """Three masters with a replica each; the first one has slots whose keys take some seconds to move."""
+    """Three masters with a replica each; the keys of some slots of the first take some seconds to move."""
     with running_cluster(
         installed(SERVERS[server]()), masters=3, replicas=3, cluster_node_timeout=NODE_TIMEOUT_MS
     ) as cluster:
@@ -75,7 +75,7 @@ def is_in_step(cluster: Cluster, replica: Server) -> bool:
 
 
 def is_inside_a_group(bench: Bench) -> bool:
-    """Whether a slot is open of which some keys have arrived and some have not."""
+    """Whether a slot is open with some of its keys moved."""
     source, target = bench.cluster.masters[:2]
     opened = topology_of(target).nodes
     slots = [slot for node in opened for slot in node.importing]
@@ -150,7 +150,7 @@ def port_of(node: Server, slot: int) -> int:
 @pytest.mark.parametrize("moment", list(MOMENTS))
 @pytest.mark.parametrize(("server", "path"), [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")])
 def test_a_source_that_is_killed_is_replaced_by_its_replica(server, path, moment, then, tmp_path):
-    """The run gives up before the promotion and leaves what it opened; afterwards a run, or a rollback, closes it and ends with 0."""
+    """The run gives up before the promotion and leaves slots open; afterwards a run, or a rollback, closes them and ends with 0."""
     if path == "migrateslots" and moment == "inside a group":
         moment = "between groups"  # the servers' own migrations leave no slot open
     with bench(server, path, tmp_path) as there:
@@ -209,7 +209,7 @@ def rebalance(there: Bench, arguments: Sequence[str]) -> int:
 @pytest.mark.parametrize("server", list(SERVERS))
 @pytest.mark.parametrize("end", [0, 1])
 def test_a_manual_failover_in_the_middle_pauses_and_the_next_run_resumes(server, end, tmp_path):
-    """Nothing stays open, no key is lost, and nobody has to fail back; the former master may take its place again, too."""
+    """Nothing stays open, no key is lost, and no failback is needed; the former master may take its place again, too."""
     with bench(server, "setslot", tmp_path) as there:
         old, new = there.cluster.masters[end], there.cluster.replicas[end]
         process = start(there.root, there.cluster, *there.asked, "--path", "setslot", "--bytes-per-s-max", 2_000_000)

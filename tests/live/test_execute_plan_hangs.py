@@ -1,4 +1,4 @@
-"""A server that hangs in the middle of a plan, and is not dead: nobody waits longer than asked, and no healthy master is voted out."""
+"""A server that hangs in the middle of a plan: no wait exceeds the limit, and no healthy master is voted out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real cluster, recorded and followed: a master dies, and its incident is told within a minute, true by the servers' logs."""
+"""A real cluster, recorded and followed: a master dies, and its incident is reported within a minute and agrees with the servers' logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def failovers(root: Path) -> list[dict[str, Any]]:
 
 
 def followed_until_ns(root: Path) -> int:
-    """The last moment of which the tables tell."""
+    """The last moment in the tables."""
     if not exists(str(root), REPLAYS):
         return 0
     return max((row["last_ns"] or 0 for row in read_rows(str(root), REPLAYS, snapshot_id="cache")), default=0)

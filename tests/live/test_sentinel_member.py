@@ -71,7 +71,7 @@ def watched(ours: LiveSentinel) -> Instance:
 
 
 def agrees(ours: LiveSentinel, yes: bool) -> None:
-    """Ours holds nobody for down as long as it waits an hour."""
+    """Ours marks no instance down while its timeout is an hour."""
     watched(ours).down_after_ms = 1000 if yes else NEVER_MS
 
 

@@ -47,7 +47,7 @@ def all_small(chance: random.Random) -> Sizes:
 
 
 def heavy_tails(chance: random.Random) -> Sizes:
-    """Sizes whose mean is made by few."""
+    """Sizes with a mean made by few."""
     spread = chance.choice((1.5, 2.0, 2.5))
     return {b"c:%d" % n: ("string", 56 + int(chance.lognormvariate(6, spread))) for n in range(KEYS)}
 
@@ -141,7 +141,7 @@ def test_large_collections_are_listed_although_not_all_keys_are_measured(monkeyp
 
 
 def test_limits_of_info_leave_out_memory_beside_keys():
-    """Buffers of clients and replicas, and what the server took when it started."""
+    """Buffers of clients and replicas, and memory used at the start."""
     info = {"used_memory": "100000000", "used_memory_startup": "2000000", "mem_clients_normal": "1000000", "db0": "keys=9,expires=100000"}  # fmt: skip
 
     least, most = key_memory_limits(info, 200_000)

@@ -1,4 +1,4 @@
-"""The key space that a log leaves: recorded truth, transactions, what is not modelled, sizes."""
+"""The key space after a log: recorded truth, transactions, unmodelled commands, sizes."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ CUTS = [
 
 @contextlib.contextmanager
 def loading(binary: str, log: bytes, **settings):
-    """A server that has loaded *log* as the only increment of its log, and what is left of the file."""
+    """A server that has loaded *log* as the only increment of its log, and the rest of the file."""
     with tempfile.TemporaryDirectory() as name:
         home = Path(name) / "appendonlydir"
         home.mkdir()

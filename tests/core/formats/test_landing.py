@@ -1,4 +1,4 @@
-"""Names of recorded files and lines of gaps: what is written is read again, nothing else is taken for it."""
+"""Names of recorded files and lines of gaps: written ones are read back, others are refused."""
 
 from __future__ import annotations
 

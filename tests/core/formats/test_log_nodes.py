@@ -1,4 +1,4 @@
-"""Many nodes in one log: told apart by source and process, or refused."""
+"""Several nodes in one log: separated by source and process, or refused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_container_that_got_another_id_after_it_ended_is_split():
 
 
 def test_two_nodes_that_write_as_one_process_are_refused():
-    """kubectl logs -f -l app=redis without --prefix: nothing tells whose the third line is."""
+    """kubectl logs -f -l app=redis without --prefix: the node of the third line is unknown."""
     logs, (reason,) = split(*start(1, 1, A), *start(1, 1, B), line(1, 2, OK))
 
     assert logs == []

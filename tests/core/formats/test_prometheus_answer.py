@@ -1,4 +1,4 @@
-"""Answers of Prometheus: what redis_exporter saw of a cluster whose master was killed, and bad answers."""
+"""Answers of Prometheus: redis_exporter at a cluster with a killed master, and bad answers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def report(reporter: str, flags: int = MASTER | PFAIL) -> Message:
 
 
 def pinged_bench(wait_ms: int, profile: Profile = REDIS_7_0) -> Bench:
-    """A machine whose ping to C is pending for *wait_ms*."""
+    """A machine with a PING to C pending for *wait_ms*."""
     bench = Bench(profile=profile, slots=SLOTS)
     bench.node.handle(PingSent(C), bench.now_ms)
     bench.now_ms += wait_ms

@@ -68,7 +68,7 @@ def test_no_sequence_of_events_breaks_the_table(profile: Profile, sequence: list
 
 
 def state_of(node: ClusterNode) -> object:
-    """Everything that decides what the machine will do."""
+    """All state that determines the machine's behaviour."""
     view = node.view
     peers = [
         (*row_of(view, p), p.flags, p.ping_sent_ms, p.pong_received_ms, p.data_received_ms, p.reports, p.repl_offset)
@@ -106,7 +106,7 @@ def test_a_repeated_ping_takes_the_short_way() -> None:
 
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_9_1], ids=lambda p: p.name)
 def test_hostile_messages_are_counted_and_change_nothing(profile: Profile) -> None:
-    """R18, R42: unknown types, odd ids, claims that overrun, light headers of nobody."""
+    """R18, R42: unknown types, odd ids, overrunning claims, light headers without a sender."""
     bench = Bench(profile=profile)
     before = list(bench.view.nodes)
     hostile = [

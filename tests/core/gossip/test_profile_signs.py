@@ -23,7 +23,7 @@ EXT_DATA = b"\4\0\0"
 
 
 def with_gossip(kind: MessageType, flags: int, *extensions: Extension, has_extensions: bool | None = None) -> Message:
-    """A message with gossip whose header has EXT_DATA if it has extensions, or as told."""
+    """A message with gossip; its header has EXT_DATA with extensions, or by *has_extensions*."""
     mflags = EXT_DATA if (bool(extensions) if has_extensions is None else has_extensions) else bytes(3)
     plain = ping(A, kind=kind, flags=flags, mflags=mflags, extensions=len(extensions))
     return Message(plain.header, Gossip((), extensions))
@@ -130,7 +130,7 @@ def test_flags_that_no_server_has_change_nothing() -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_messages_of_a_profiles_machine_match_that_profile(name: str) -> None:
-    """The table of profiles says both what is sent and what is recognised."""
+    """Sent and recognised forms come from one table of profiles."""
     cluster = Cluster(4, profile=PROFILES[name], node_timeout_ms=1000)
     cluster.keep_messages = True
     cluster.form(3, 1)
@@ -151,7 +151,7 @@ def test_messages_of_a_profiles_machine_match_that_profile(name: str) -> None:
     ],
 )
 def test_messages_of_real_servers_tell_their_version(recording: str, version: str, fitting: str) -> None:
-    """The first eighty messages of a recording; what was 8.1 in development wrote what 8.0 writes, and followed its rules."""
+    """The first eighty messages of a recording; 8.1 in development wrote the messages of 8.0 and followed its rules."""
     signs: dict[str, ProfileSigns] = {}
     with gzip.open(FOLDER / f"{recording}.jsonl.gz", "rt") as file:
         for line in file:

@@ -125,7 +125,7 @@ def test_an_update_of_a_known_epoch_is_ignored() -> None:
 
 @pytest.mark.parametrize(("sender", "known", "moves"), [(A, 0, False), ("f" * 40, 0, True), ("f" * 40, 5, False)])
 def test_the_smaller_id_moves_when_epochs_collide(sender: str, known: int, moves: bool) -> None:
-    """R80: our id is e…; the greatest id keeps its epoch.  A header behind an epoch that an UPDATE told is no collision."""
+    """R80: our id is e…; the greatest id keeps its epoch. A header behind an epoch from an UPDATE is no collision."""
     bench = Bench(epochs={ME: 3})
     bench.view.nodes[sender] = bench.view.nodes.pop(A)
     bench.view.nodes[sender].id = sender
@@ -235,7 +235,7 @@ def test_a_replica_follows_the_successor_of_its_master_without_slots(
     + [(profile, "") for profile in (REDIS_6_2, REDIS_7_0, REDIS_7_2, VALKEY_7_2)],
 )
 def test_the_sender_of_a_stale_message_becomes_a_replica_all_the_same(profile: Profile, left: str) -> None:
-    """R64: "Ignore stale message" moves no slots and makes nobody a master; older servers free them whatever the epoch."""
+    """R64: "Ignore stale message" moves no slots and creates no master; older servers free them in any epoch."""
     bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
     bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
 

@@ -77,7 +77,7 @@ def test_a_change_of_the_own_role_between_two_polls_is_a_promotion() -> None:
 
 
 def test_events_missed_by_a_stopped_observer_have_wide_bounds() -> None:
-    """Its first answer after a hole in the polls still shows what it knew before."""
+    """Its first answer after a gap in the polls still shows the old view."""
     asked = [1, 2, 3, 9.9, 10.5]
 
     (promotion,) = seen_in_views(polled(OTHER, by_s=10.5, after_s=9.9), {OTHER: [round(at * S) for at in asked]})

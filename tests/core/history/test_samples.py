@@ -164,7 +164,7 @@ def of(run_id: str, keys: int | None, *times: float, is_up: bool | None = True) 
 
 
 def test_a_master_without_keys_after_its_restart_lost_the_data_of_its_shard() -> None:
-    """And its replica with it, of which INFO shows the same."""
+    """Its replica loses them too, by INFO."""
     master = [*of("x", 102, 1, 2, 3), *of("y", 0, 4, is_up=False), *of("y", 0, 5, 6)]
     replica = [*of("z", 102, 1.1, 2.1, 3.1, 4.1), *of("z", 0, 5.1, 6.1)]
 

@@ -90,7 +90,7 @@ def test_a_backdated_belief_is_no_forgetting() -> None:
 
 
 def test_a_reset_gives_a_process_another_id() -> None:
-    """CLUSTER RESET HARD (R82): what the old id forgot with itself is not told node by node."""
+    """CLUSTER RESET HARD (R82): nodes forgotten with the old id are not listed one by one."""
     tale = Tale()
     for node in (A, B):
         tale.view(node, B, 0)
@@ -152,7 +152,7 @@ def resharded(*, gap_s: float = 0.0, state: int = 0) -> Tale:
 
 @pytest.mark.parametrize("gap_s", [0.0, 8.0])
 def test_slots_that_change_masters_are_a_resharding(gap_s: float) -> None:
-    """However long nobody claims them: SETSLOT NODE tells the source and the target apart (R124)."""
+    """For any time without an owner: SETSLOT NODE reaches source and target separately (R124)."""
     incident = the_only(resharded(gap_s=gap_s))
 
     assert (incident.kind, incident.subject, incident.winner, incident.slots, incident.slot_count) == (

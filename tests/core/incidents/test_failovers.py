@@ -157,7 +157,7 @@ def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = 
 
 
 def test_an_ordered_failover_is_manual() -> None:
-    """MFSTART comes before (R97); nobody failed."""
+    """MFSTART comes before (R97); no node failed."""
     (incident,) = find_incidents(ordered(asked=True, forced=True).history())
 
     assert (incident.kind, incident.variant, incident.subject, incident.winner) == ("failover", "manual", A, R)
@@ -169,7 +169,7 @@ def test_an_ordered_failover_is_manual() -> None:
 
 
 def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
-    """FORCEACK while the master is not FAIL and was not asked to pause is FORCE; TAKEOVER asks nobody (R97, R134)."""
+    """FORCEACK while the master is healthy and was not asked to pause is FORCE; TAKEOVER needs no vote (R97, R134)."""
     tales = (ordered(asked=True, forced=True), ordered(forced=True), ordered(mechanism="takeover"))
     incidents = [incident for tale in tales for incident in find_incidents(tale.history())]
 
@@ -291,7 +291,7 @@ def test_pings_of_replication_are_no_writes(behind: int, after_s: float, lost: i
 
 
 def test_a_master_without_further_messages_may_have_written_for_an_unknown_time() -> None:
-    """It may have lived on where nobody reached it."""
+    """It may have lived on unreachable."""
     tale = failover_tale()
     tale.headers = [(node, way, header) for node, way, header in tale.headers if node != A or header.ts_ns < ns(10)]
 

@@ -63,7 +63,7 @@ SPREAD = ((0, "h2"), (1, "h3"), (2, "h1"))
     ],
 )
 def test_the_loss_of_each_host_is_judged(layout: list[Placed], expected: list[tuple[str, str]] | None) -> None:
-    """R93: the quorum counts failed masters too; with two masters nobody can be elected at all."""
+    """R93: the quorum counts failed masters too; with two masters no election is possible."""
     findings_ = [(finding.code, finding.other) for finding in layout_findings(layout, T0)]
 
     if expected is None:

@@ -1,4 +1,4 @@
-"""Why nobody took over: replicas that could not, voters that were gone, slots that nobody served (R54, R84 to R93)."""
+"""Obstacles to a replacement: barred replicas, missing voters, unserved slots (R54, R84 to R93)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = {A: "a", B: "b", C: "c", R: "r"}
 
 
 def dead(*gone: str, back_s: float = 20.0, agreed: bool = True, **replica: int) -> Tale:
-    """Nodes of A and the others fall silent at 9.5 s and speak again at *back_s*; nobody takes over."""
+    """Nodes of A and others fall silent at 9.5 s and send again at *back_s*, without a failover."""
     tale = Tale()
     for observer in NODES:
         for node in NODES:
@@ -48,7 +48,7 @@ def reasons(incident: Incident) -> list[str]:
 
 
 def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
-    """R84; the slots that were down and for how long are told as well."""
+    """R84; the unserved slots and their duration are reported too."""
     (incident,) = incidents_of(dead(A, flags=NOFAILOVER))
 
     assert reasons(incident) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
@@ -93,7 +93,7 @@ def test_processes_that_ended_are_no_partition() -> None:
 
 
 def test_voters_missing_for_a_majority_are_named() -> None:
-    """R54: with two of three masters gone nobody can agree on FAIL."""
+    """R54: without two of three masters there is no agreement on FAIL."""
     incident = next(incident for incident in incidents_of(dead(A, C, agreed=False)) if incident.subject == A)
 
     assert reasons(incident)[:2] == [

@@ -87,7 +87,7 @@ def test_writes_of_a_small_log_are_counted_by_command_and_key():
 
 
 def test_every_prefix_is_whole_or_cut_and_never_damaged():
-    """A crash leaves a prefix (`aof-load-truncated`): what is whole before it is kept, and said where it ends."""
+    """A crash leaves a prefix (`aof-load-truncated`): complete commands are kept, and the end is reported."""
     commands = walk_log(SMALL).commands
     multi = next(row.offset for row in commands if row.name == b"multi")
     executed = next(row.offset + row.size for row in commands if row.name == b"exec")

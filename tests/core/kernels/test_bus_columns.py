@@ -1,4 +1,4 @@
-"""Columns say of every message what its batch says, with null for what the message does not say."""
+"""Columns equal their batch for every message, with null for missing values."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_packets_without_tcp_are_counted_by_reason() -> None:
 
 @st.composite
 def captures(draw: st.DrawFn) -> bytes:
-    """Two connections of random messages: cut, reordered, repeated, overlapping, lost, begun late, snapped."""
+    """Two connections of random messages: cut, reordered, repeated, overlapping, lost, captured late, snapped."""
     sent: list[Sent] = []
     for number in range(draw(st.integers(1, 2))):
         ways = []

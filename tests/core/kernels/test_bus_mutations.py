@@ -160,7 +160,7 @@ def resident_bytes() -> int:
 
 @contextmanager
 def memory_bound() -> Iterator[None]:
-    """Assert that the peak stays near where it begins; what was higher before hides nothing beyond it."""
+    """Assert that the peak stays near its start; an earlier higher peak hides no growth."""
     start = resident_bytes()
     before = peak_bytes()
     yield
@@ -187,7 +187,7 @@ def run(first: int, last: int) -> tuple[int, int]:
 
 @pytest.mark.long
 def test_three_hundred_mutations_end_in_rows() -> None:
-    """No exception, no hang, bounded memory, every byte told of; the mutations are neither harmless nor all fatal."""
+    """No exception, no hang, bounded memory, every byte reported; the mutations are neither harmless nor all fatal."""
     some, fewer = run(0, 300)
 
     assert some > 100

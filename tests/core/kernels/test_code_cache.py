@@ -42,7 +42,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 def clone(folder: Path) -> Path:
-    """Lay out a package with two kernels, one of which calls the other, and return the folder it is in."""
+    """Write a package with two kernels, one calling the other, and return its folder."""
     kernels = folder / "cluster_core" / "kernels"
     kernels.mkdir(parents=True)
     for package in (kernels, kernels.parent):
@@ -62,7 +62,7 @@ def start(code: Path, cache: Path, *number: str) -> subprocess.Popen[str]:
 
 
 def run(code: Path, cache: Path, *number: str) -> tuple[float, int]:
-    """Return what the outer kernel answers, and how many of its signatures were found compiled."""
+    """Return the outer kernel's result and the number of its cached signatures."""
     output, complaint = start(code, cache, *number).communicate()
     assert complaint == ""
     answer, hits = output.split()

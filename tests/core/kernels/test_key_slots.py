@@ -50,7 +50,7 @@ def test_the_batch_equals_the_plain_function_and_an_independent_crc(keys: list[b
     ids=str,
 )
 def test_every_layout_of_a_column_gives_the_same_slots(kind: pa.DataType) -> None:
-    """Also slices, whose offsets do not begin at 0, and chunks."""
+    """Also slices with offsets that do not begin at 0, and chunks."""
     keys = [f"user:{{{number % 7}}}:ä{number}" for number in range(50)] + ["", "short"]
     expected = [key_slot(word.encode()) for word in keys]
     column = pa.array(keys, pa.string()).cast(kind)

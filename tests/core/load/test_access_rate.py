@@ -11,7 +11,7 @@ from cluster_core.load.key_use import NEW_KEY_COUNTER, LfuSettings, accesses_per
 
 @pytest.mark.parametrize(("rate_per_min", "within"), [(8, 0.3), (20, 0.1), (100, 0.1)])
 def test_rates_of_many_keys_are_right_on_average(rate_per_min, within):
-    """A counter is read above where it stays even: that rate itself was told, three times what keys have that are used twice a minute."""
+    """A counter is read above its level: the estimate was that rate, three times the rate of keys used twice a minute."""
     rates = accesses_per_s(LfuSettings())
     assert rates is not None
     chance, counter, touched, at, mean = random.Random(8), 10, 0, 0.0, 0.0

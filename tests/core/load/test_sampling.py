@@ -1,4 +1,4 @@
-"""Estimates from drawn keys: right on the average of all possible draws, and their errors mean what they say."""
+"""Estimates from sampled keys: right on average over all possible samples, with correct errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_ranges_hold_the_truth_as_often_as_they_say(spread):
 
 @pytest.mark.parametrize("spread", [1.5, 2.0, 2.5])
 def test_a_less_reliable_range_is_marked_skewed(spread):
-    """Sizes of caches spread far: looks at 1,000 of 20,000 such keys either hold the truth or say what they may have missed."""
+    """Sizes of caches vary widely: 1,000 of 20,000 such keys contain the truth or report possible misses."""
     chance = random.Random(21)
     space = [
         Draw(b"%s:%d" % (chance.choice((b"a", b"b")), at), 50 + int(chance.lognormvariate(5, spread)))

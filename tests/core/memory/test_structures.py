@@ -38,7 +38,7 @@ class Model:
         return int(field_size(self._numbers, length, value_length, expires))
 
     def slots(self, count: int, steps: int, presized: bool) -> float:
-        """Slots, or buckets with what is chained to them, of a table of *count* elements."""
+        """Slots, or buckets with their chains, of a table of *count* elements."""
         m = self._numbers
         units = int(table_units(m, count, steps, presized)) - (int(m[TABLE]) << UNIT_BITS)
         return units / ((8 if m[TABLE_KIND] == DICT else BUCKET_BYTES) << UNIT_BITS)

@@ -1,4 +1,4 @@
-"""What is told to everybody at once, and to whom extensions are told, as captures of the servers show it."""
+"""Announcements to all nodes, and receivers of extensions, as in captures of the servers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_order_is_announced_once_to_each_node(profile: Profile, pongs: int, o
 
 
 def lone(profile: Profile) -> Node:
-    """A node that nobody knows, with an accepted link 1."""
+    """An unknown node with an accepted link 1."""
     node = Node(NodeSettings(profile, 2000), Random(1), START_MS, my_id=ME)
     node.handle(LinkAccepted(1, "127.0.0.1"), START_MS)
     return node
@@ -65,7 +65,7 @@ def test_a_stranger_is_answered_with_extensions(profile: Profile, extended: bool
     ("profile", "known"), [(REDIS_7_0, False), (VALKEY_9_1, True)], ids=["redis-7.0", "valkey-9.1"]
 )
 def test_the_gossip_of_a_meet_introduces_nodes_where_its_link_is_bound(profile: Profile, known: bool) -> None:
-    """R46, R56: the link of a MEET has a node at once in Valkey, so what it says of others is trusted."""
+    """R46, R56: the link of a MEET has a node at once in Valkey, so its gossip is trusted."""
     node = lone(profile)
 
     node.handle(MessageReceived(1, ping(A, entry(B), kind=MessageType.MEET), "127.0.0.1"), START_MS)

@@ -1,4 +1,4 @@
-"""Whatever a node is told, it stays up: it raises nothing, and what it says can be sent."""
+"""Any input leaves a node running: it raises nothing, and its messages can be sent."""
 
 from __future__ import annotations
 

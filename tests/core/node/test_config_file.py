@@ -25,7 +25,7 @@ from tests.benches.node_commands import topology_of
 
 
 def saved(host: Host) -> SavedConfig:
-    """Return what a host has in its nodes.conf."""
+    """Return the nodes.conf of a host."""
     topology = topology_of(host.node.state, to_file=True)
     return SavedConfig(host.id, topology, owned_slots(topology))
 
@@ -68,7 +68,7 @@ def test_a_failure_counts_from_the_start() -> None:
 
 @pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_9_1], ids=lambda p: p.name)
 def test_keys_in_foreign_slots_are_imported_or_deleted(profile: Profile) -> None:
-    """R126: and keys in a slot of nobody make it ours."""
+    """R126: keys in a slot without an owner make it ours."""
     cluster = formed(profile, 2, 2)
     view = cluster.hosts[0].node.view
     view.nodes[cluster.hosts[1].id].slots &= ~(1 << 16000)

@@ -1,4 +1,4 @@
-"""What PINGs say, when they leave, and what they cost (R16, R28 to R44, R172)."""
+"""Content, times and cost of PINGs (R16, R28 to R44, R172)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.examples import examples
 
 @every_profile
 def test_messages_have_the_size_and_the_bytes_of_real_ones(profile: Profile) -> None:
-    """R172: 2568 bytes at six nodes in Redis, 48 more for the shard id since 7.2; and bytes decode to what was meant."""
+    """R172: 2568 bytes at six nodes in Redis, 48 more for the shard id since 7.2; bytes decode to the sent message."""
     cluster = formed(profile)
     cluster.run(10_000)
     pings = [m for *_, m in cluster.messages if m.type <= MessageType.PONG]
@@ -202,7 +202,7 @@ def test_messages_on_closed_links_are_ignored() -> None:
 
 
 def test_many_dead_nodes_are_all_marked_pfail_in_time() -> None:
-    """R29, R34, R53: nobody is left out because there are too many to connect to."""
+    """R29, R34, R53: no node is left out because of too many connections."""
     cluster = formed(VALKEY_9_1, 8, 0)
     for index in range(5):
         cluster.crash(index)

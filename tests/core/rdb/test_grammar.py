@@ -1,4 +1,4 @@
-"""The grammar is one table: each of its rows is read, skimmed, decoded and written, and what is in no row is named by one rule."""
+"""The grammar is one table: each of its rows is read, skimmed, decoded and written; other bytes are one fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LZF: what the builder compresses is expanded and followed; a lie is refused."""
+"""LZF: compressed data of the builder is expanded and followed; false lengths are refused."""
 
 from __future__ import annotations
 

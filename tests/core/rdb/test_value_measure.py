@@ -1,4 +1,4 @@
-"""Values measured under several conditions: the dump's own is what the skim says, and damage does no harm."""
+"""Values measured under several conditions: the dump's own equals the skim, and damage is harmless."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def node_of_all() -> bytes:
 @pytest.mark.long
 @pytest.mark.parametrize("style", [state.JSON, state.RESP])
 def test_a_damaged_key_larger_than_a_piece_is_left_out_whole(style):
-    """Its sound elements come first, megabytes of them; what is written is what a dump without that key gives."""
+    """Its sound elements come first, megabytes of them; the output equals that of a dump without the key."""
     before, after = (
         build.key(b"before", 0, build.string(b"\xff")),
         build.key(b"after", 1, build.length(1) + build.string(b"v")),

@@ -31,7 +31,7 @@ HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]
 
 
 def stored_plan(request: Problem | None = None) -> StoredPlan:
-    """A plan for two masters of which one holds nearly everything."""
+    """A plan for two masters, one with nearly all load."""
     request = request or problem({"serialized_bytes": HEAVY, "keys": [1] * 8}, "aaaabbbb", "ab", tolerance=0.2)
     made = make_plan(request)
     rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
@@ -124,7 +124,7 @@ def load(**loads: float) -> Measured:
 
 
 def test_a_load_within_the_limit_passes_the_audit() -> None:
-    """Promised is what was announced, allowed the limit with some slack."""
+    """The announced load is promised; the limit with some slack is allowed."""
     audit = audit_load(stored(), load(a=26, b=22))
     reach = stored().plan.reach[0]
 
@@ -159,7 +159,7 @@ def test_unplanned_and_unmeasured_loads_are_not_compared(measured: Measured) -> 
 
 
 def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
-    """As in the plan: an excluded master's load is nobody's to share, a drained one's is everybody's."""
+    """As in the plan: the load of an excluded master is not shared, that of a drained master is shared by all."""
     masters = [Master("a", weight=3), Master("b"), Master("x", excluded=True), Master("d", drained=True)]
     other = replace(stored(), problem=replace(stored().problem, masters=masters))
     audit, heaviest, _ = heaviest_share(other, load(a=60, b=30, x=1000, d=10))

@@ -1,4 +1,4 @@
-"""Limits that cannot be met together: never said of any that can, and no bound above what moves."""
+"""Limits that cannot be met together: no false conflict, and no bound above the moved bytes."""
 
 from __future__ import annotations
 

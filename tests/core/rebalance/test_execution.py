@@ -120,7 +120,7 @@ def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
 
 
 def slots_done(cluster: SimulatedCluster) -> set[int]:
-    """Slots whose arrival is written down: an audit adds up what has moved from these rows."""
+    """Slots with a recorded arrival: an audit adds up moved slots from these rows."""
     return {slot for step in cluster.journal if step.step == "done" for slot in SlotSet.parse(step.slots)}
 
 
@@ -176,7 +176,7 @@ def test_it_pauses_after_a_batch_and_shows_how_to_resume(path):
 
 @pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
 def test_a_forbidden_command_leaves_no_slot_open_without_moved_keys(refused):
-    """Slots whose keys have gone can only go on: the sentence names them.  Allowed again, the plan ends."""
+    """Slots with moved keys can only continue: the sentence names them. Allowed again, the plan ends."""
     cluster = cluster_of(Path.LEGACY)
     stored = plan_for(cluster)
     usual = cluster.call
@@ -279,7 +279,7 @@ def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
 
 
 def half_way(path: Path):
-    """A plan of six slots from a to b and six from a to c, of which the first batch is done."""
+    """A plan of six slots from a to b and six from a to c; the first batch is done."""
     cluster = cluster_of(path, keys=0)
     stored = stored_plan(cluster, [(slot, A, (B, C)[slot // 6]) for slot in range(12)], slots_max=3)
     before = cluster.owners()
@@ -344,7 +344,7 @@ def test_a_silent_master_outside_the_plan_delays_nothing(path, back):
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("node", [A, B])
 def test_no_wait_is_longer_than_the_patience(path, node):
-    """A node that never comes back: the run pauses, and what was waited for by then is patience, not a constant of the program."""
+    """A node that never returns: the run pauses after its patience, which is no constant of the program."""
     cluster = cluster_of(path, keys=0)
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(12)])
     limits = []

@@ -53,7 +53,7 @@ def test_a_target_never_holds_more_than_it_has_room_for():
 
 
 def test_no_master_gives_and_takes_in_one_batch():
-    """Its new config epoch would bring back what it gives away."""
+    """Its new config epoch would reclaim the slots that it gives away."""
     moves = [Move(1, "a", "b", (1,)), Move(2, "b", "c", (1,)), Move(3, "d", "b", (1,))]
     batches = order_moves(moves, rooms()).batches
 
@@ -63,7 +63,7 @@ def test_no_master_gives_and_takes_in_one_batch():
 
 
 def test_moves_without_room_for_a_second_copy_are_left_out():
-    """Two full masters cannot change slots; what they cannot do keeps nobody else from moving."""
+    """Two full masters cannot exchange slots; their moves do not block others."""
     order = order_moves([*MOVES[:1], MOVES[-1]], rooms(b=55))
 
     assert order.left == MOVES[:1]
@@ -125,7 +125,7 @@ JOBS = st.lists(
 
 @given(jobs=JOBS)
 def test_no_master_gives_and_takes_at_the_same_time(jobs):
-    """A receiver's new config epoch would make its old claim on what it gives away win."""
+    """A receiver's new config epoch would make its old claim on its given slots win."""
     groups = waves(jobs)
 
     assert sorted(job for group in groups for job in group) == sorted(jobs)
@@ -135,7 +135,7 @@ def test_no_master_gives_and_takes_at_the_same_time(jobs):
 
 
 def moved(slots: str) -> Journal:
-    """Slots that arrived at b, and 3, of whose way to c no end is written."""
+    """Slots that arrived at b, and slot 3, with no recorded end of its move to c."""
     return read_journal([Step(StepKind.DONE, 1, "a", "b", slots), Step(StepKind.INTENT, 2, "a", "c", "3")])
 
 
@@ -159,4 +159,4 @@ def test_slots_of_sources_are_left_forwards_and_slots_of_targets_backwards():
     )
     assert [[(j.source, j.target, j.slots) for j in b.jobs] for b in backward] == [[("b", "a", (1,))]]
     assert remaining(stored, stored.plan.owners_after) == []
-    assert remaining(stored, owners, back=moved("2")) == []  # it came there by somebody else
+    assert remaining(stored, owners, back=moved("2")) == []  # another operator moved it

@@ -57,7 +57,7 @@ def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
 @pytest.mark.long
 @pytest.mark.parametrize("path", PROFILES)
 def test_slow_clients_are_given_time(path):
-    """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
+    """While each look shows too long a latency, pieces shrink and rests grow; healthy clients slow nothing, and the figure is shown."""
     _, free_s = moving(path)
     pace, well_s = moving(path, latency_ms_max=5, latency_ms=1.5)
     _, slow_s = moving(path, latency_ms_max=5, latency_ms=50)
@@ -139,7 +139,7 @@ def test_a_run_waits_for_new_problems(changed, text):
 
 @pytest.mark.long
 def test_it_waits_until_the_cluster_is_healthy():
-    """A node that fails in the middle: said, waited for, ended; nothing begins meanwhile."""
+    """A node that fails in the middle: reported, waited for, ended; nothing begins meanwhile."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile="redis-7.0")
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])
     execution = Execution(stored, [], None, replace(QUICK))

@@ -1,4 +1,4 @@
-"""Placement files: what is said of nodes, and errors that name the line."""
+"""Placement files: settings of nodes, and errors that name the line."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
 
 
 def test_a_hot_slot_is_isolated_and_named():
-    """A slot with half of all operations: the floor is reached, and no more than said."""
+    """A slot with half of all operations: the floor is reached, and exactly the stated load moves."""
     loads = {"serialized_bytes": [10] * 40, "ops": [400] + [10] * 39}
     cluster = problem(
         loads,
@@ -215,7 +215,7 @@ def test_random_plans_keep_limits_and_budget_and_come_to_rest(seed, masters, ske
 
 @pytest.mark.long
 def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_alone():
-    """Planned to 1.5 % above the fair share, begun above 2 %."""
+    """Planned to 1.5 % above the fair share, started above 2 %."""
     cluster = problem([10] * 4000, "a" * 2200 + "b" * 1800, "ab", tolerance=0.02, headroom=0.25)
     within = replace(cluster, owners=tuple("a" * 2035 + "b" * 1965))
     plan = make_plan(cluster)

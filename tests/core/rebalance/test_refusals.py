@@ -1,4 +1,4 @@
-"""Why a plan is not carried out now: each reason alone, and what the plan itself changed is none; and how answers of nodes are read."""
+"""Reasons to refuse a plan now: each reason alone, changes by the plan itself are none; and reading answers of nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan_for(cluster: SeenCluster):
 
 
 def reasons(cluster: SeenCluster, *, path: Path | None = None, steps=(), plan=None, **changed) -> list[str]:
-    """What is said when b is as *changed*."""
+    """The sentences for b with the fields *changed*."""
     sight = cluster.look("abc")
     sight = ClusterSight({**sight.nodes, "b": replace(sight.nodes["b"], **changed)})
     return list(foresee(plan or plan_for(cluster), sight, read_journal(steps), path).refusals)
@@ -89,7 +89,7 @@ def test_owners_that_changed_make_a_plan_stale_unless_it_changed_them_itself():
 
 
 def test_masters_that_disagree_are_reported():
-    """Unless the plan is what they are about to learn of."""
+    """Unless the plan causes the difference."""
     cluster = cluster_of()
     plan = plan_for(cluster)
     cluster.changed["c"] = {"owners": slots_by_owner([*cluster.held[:20], "b", *cluster.held[21:]])}
@@ -98,7 +98,7 @@ def test_masters_that_disagree_are_reported():
 
 
 def test_an_open_slot_of_the_plan_is_resumed():
-    """Its intent names source and target; the same slot towards another node is somebody else's."""
+    """Its intent names source and target; the same slot towards another node belongs to another operator."""
     steps = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
 
     assert reasons(cluster_of(), importing={1: "a"}, steps=steps) == []

@@ -1,4 +1,4 @@
-"""Failovers between runs of a plan: who has whose place, and the plan with today's ids."""
+"""Failovers between runs of a plan: the successor of each node, and the plan with current ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUP = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
 
 
 def failed_over(*, a_is_back: bool, held: Sequence[str] = (), importing: Sequence[int] = ()) -> ClusterSight:
-    """Three masters, of which z was promoted in place of a; b still imports some slots from a."""
+    """Three masters, z promoted in place of a; b still imports some slots from a."""
     owners = ["z" if owner == "a" else owner for owner in (held or thirds())]
     cluster = SeenCluster(owners, "zbc")
     sight = cluster.look("zbc")
@@ -99,7 +99,7 @@ def test_a_drained_master_that_follows_the_replica_of_its_target_has_not_moved_t
 
 @pytest.mark.parametrize("rollback", [True, False])
 def test_a_plan_continues_with_the_promoted_replica(rollback):
-    """Neither stale nor refused, forwards and back; what is left moves from and to the replica."""
+    """Neither stale nor refused, forwards and back; the remaining moves are from and to the replica."""
     done = [*GROUP, Step(StepKind.DONE, 1, "a", "b", "1-2"), Step(StepKind.CANCELLED, 1, "a", "b", "3-4")]
     held = ["b" if slot in (1, 2) else owner for slot, owner in enumerate(thirds())]
 
@@ -113,7 +113,7 @@ def test_a_plan_continues_with_the_promoted_replica(rollback):
 
 
 def test_a_target_learns_the_owners_of_its_open_slots_before_they_resume():
-    """It serves nobody until then, and would refuse the keys."""
+    """It serves no client until then, and would refuse the keys."""
     now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
     first = commands(now)[:2]
 
@@ -123,7 +123,7 @@ def test_a_target_learns_the_owners_of_its_open_slots_before_they_resume():
 
 
 def commands(now: Present) -> list:
-    """The first commands that are sent to close what is open."""
+    """The first commands that close open slots."""
     run = Execution(now.stored, GROUP)
     run.journal = now.journal
     steps = mend(run, now.sight)

@@ -17,7 +17,7 @@ A, B = "a" * 40, "b" * 40
 def clue(
     kind: str = "message", *, ts_ns: int = SECOND_NS, connection: int = 1, sender: str = "", **given: object
 ) -> Clue:
-    """Something from the opener of a connection, 10.0.0.1 to B, unless said otherwise."""
+    """A clue from the opener of a connection, 10.0.0.1 to B by default."""
     fields = {
         "from_opener": True,
         "opener": Endpoint("10.0.0.1", 50_000),

@@ -1,4 +1,4 @@
-"""From what an observer sent and received to what it believed: intervals, corrections, inferred orders."""
+"""From an observer's sent and received messages to its view: intervals, corrections, inferred orders."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_dead_node_is_marked_pfail_after_1_to_1_5_timeouts() -> None:
 
 
 def silent_node(*, gossip_s: tuple[float, ...] = ()) -> Tape:
-    """B dies at 3.1 s: by time alone it is doubted from 6.1 s on.  Our gossip lists it at some times, else nobody."""
+    """B dies at 3.1 s: by time alone it is PFAIL from 6.1 s on. Our gossip lists it at some times, or never."""
     tape = Tape()
     tape.met(A, B)
     steady(tape, 3.1, A, B)
@@ -127,7 +127,7 @@ def silent_node(*, gossip_s: tuple[float, ...] = ()) -> Tape:
 
 
 def test_gossip_without_a_pfail_node_withdraws_pfail() -> None:
-    """R40: every ping lists the nodes that are PFAIL; a doubt that only time told leaves no row."""
+    """R40: every ping lists the nodes that are PFAIL; PFAIL by time alone leaves no row."""
     rows = silent_node().replay()
 
     assert [row.flags for row in views(rows, B) if row.valid_to_ns is not None and "fail?" in row.flags] == []
@@ -135,14 +135,14 @@ def test_gossip_without_a_pfail_node_withdraws_pfail() -> None:
 
 
 def test_pfail_begins_with_our_gossip_and_not_by_time_alone() -> None:
-    """R53 counts from a ping that may not have been seen; what we said in between proves that there was no doubt yet."""
+    """R53 counts from a ping that may be uncaptured; our messages in between prove that there was no PFAIL yet."""
     (row,) = [row for row in views(silent_node(gossip_s=(8.5, 9.0, 9.5)).replay(), B) if "fail?" in row.flags]
 
     assert 7.9 <= (row.valid_from_ns - T0) / S <= 8.5
 
 
 def test_ticks_come_when_the_pings_of_the_observer_show_its_cron() -> None:
-    """R32: the ping that nobody saw left with others, before a younger pong of the dead node was told of."""
+    """R32: the uncaptured ping left with others, before a younger pong of the dead node arrived by gossip."""
     tape = Tape()
     tape.met(A, B)
     tape.link(0.4, B, "closed", by_us=False)
@@ -182,7 +182,7 @@ def test_a_node_displaced_from_gossip_stays_pfail() -> None:
 
 
 def test_our_own_gossip_is_believed_over_the_machine() -> None:
-    """R9: flags in gossip are what the sender thinks."""
+    """R9: flags in gossip are the sender's view."""
     tape = Tape()
     tape.met(A, B)
     tape.talk(1, A)
@@ -300,7 +300,7 @@ def test_slots_that_leave_singly_are_dated_between_two_headers() -> None:
 
 
 def test_slots_of_a_bulk_go_to_the_node_that_claims_the_first_of_them_later() -> None:
-    """R124: an operator tells the old owner of all slots before the new one; what is inferred says so."""
+    """R124: an operator tells the old owner of all slots before the new one; inferred rows are marked."""
     tape = Tape()
     tape.met(A)
     tape.talk(1, A, mine={"slots": "0-9"})
@@ -320,7 +320,7 @@ def test_slots_of_a_bulk_go_to_the_node_that_claims_the_first_of_them_later() ->
 
 
 def test_a_whole_bulk_between_two_headers_is_laid_out_slot_by_slot() -> None:
-    """R124: thousands of slots within a second are SETSLOT commands, too, if somebody claims them."""
+    """R124: thousands of slots within a second are SETSLOT commands, too, if another node claims them."""
     tape = Tape()
     tape.met(A)
     tape.talk(1, A, mine={"slots": "0-4999"})
@@ -409,7 +409,7 @@ def test_an_update_omits_slots_that_the_owner_did_not_claim_after_they_moved() -
 
 
 def test_slots_dropped_while_the_own_state_fails_end_at_once() -> None:
-    """R71, R107: CLUSTER DELSLOTS came here before it came to the owner, whose message tells which slots."""
+    """R71, R107: CLUSTER DELSLOTS reached this node before the owner; the owner's message shows the slots."""
     tape = Tape()
     tape.met(A)
     tape.talk(1, A, slots="0-16383")
@@ -534,7 +534,7 @@ def test_a_clock_that_jumps_neither_hangs_nor_turns_time_back() -> None:
 )
 @settings(max_examples=examples(40), deadline=None)
 def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, str]]) -> None:
-    """SCD type 2, whatever is said."""
+    """SCD type 2 for any input."""
     tape = Tape()
     tape.met(A, B)
     at_s = 1.0

@@ -85,5 +85,5 @@ def test_a_full_resync_leaves_no_second_id() -> None:
 
 
 def test_an_unknown_id_has_no_history() -> None:
-    """An id that nobody has seen equals no id that is asked for."""
+    """An unknown id equals no requested id."""
     assert not Lineage("", 100).knows("", 1)

@@ -39,7 +39,7 @@ SHEBANG = (b"return 1", b"#!lua flags=no-writes\nreturn 1", b"#!lua\nreturn 1")
 
 @pytest.fixture(scope="module", params=list(DIALECTS))
 def live(request) -> Iterator[tuple[Dialect, Cluster]]:
-    """Two masters and a replica of the first, whose slot of OPEN is being moved to the second."""
+    """Two masters and a replica of the first; slot OPEN of the first is being moved to the second."""
     dialect, binary_of = DIALECTS[request.param]
     with running_cluster(installed(binary_of()), masters=2, replicas=1) as cluster:
         open_slot(cluster)
@@ -115,7 +115,7 @@ def draw_session(random: Random, port: int) -> list[list[bytes]]:
 
 
 def disagreements(cluster: Cluster, dialect: Dialect, settings: Settings, seed: int, sessions: int) -> list[object]:
-    """Sessions at random nodes, where node and `route` say different things; and how often each was said."""
+    """Sessions at random nodes with different answers of node and `route`, and the frequency of each answer."""
     random = Random(seed)
     views = [view_from(node, dialect, settings) for node in cluster.nodes]
     held = [keys_on(node) for node in cluster.nodes]

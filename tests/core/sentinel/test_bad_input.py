@@ -37,7 +37,7 @@ def answer_all(bench: Bench, value: object) -> None:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=8))
 def test_any_value_may_come_in_on_any_connection(values):
-    """No event makes a sentinel raise, and what it says stays RESP."""
+    """No event makes a sentinel raise, and its output stays RESP."""
     bench = Bench()
     bench.silent.add(MASTER)
     for value in values:

@@ -158,7 +158,7 @@ def test_sentinels_are_asked_once_a_second_and_for_votes_in_a_failover():
 
 @pytest.mark.parametrize("jump_ms", [-1, 2001, 60_000, -60_000])
 def test_a_clock_that_jumps_means_tilt(jump_ms):
-    """S16: nothing is done for thirty seconds, nobody is called down."""
+    """S16: for thirty seconds nothing is done and no instance is marked down."""
     bench = Bench()
     bench.pass_ms(5000)
     bench.silent.add(MASTER)

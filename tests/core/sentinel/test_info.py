@@ -1,4 +1,4 @@
-"""What is read of INFO: what the servers say, and nothing that they only claim (sentinelRefreshInstanceInfo)."""
+"""Fields read from INFO: those of the servers, within bounds (sentinelRefreshInstanceInfo)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any events in any order: nothing raises, and what the sentinel keeps stays consistent."""
+"""Any events in any order: nothing raises, and the sentinel's state stays consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sentinel on a bench: what it sends and when, whom it meets, how it fails over and puts things right."""
+"""One sentinel on a bench: sent commands and times, discovery, failover and repair."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_periods_are_those_of_the_server():
 
 
 def test_replicas_are_asked_every_second_while_their_master_fails():
-    """S2: the failover must not wait ten seconds for what a replica says."""
+    """S2: the failover must not wait ten seconds for a replica's answer."""
     bench = with_replicas()
     lose_master(bench)
     before = len(bench.commands_to(R2, "INFO"))

@@ -1,4 +1,4 @@
-"""Votes: one an epoch, for whom, and what a leader needs (S9, S11)."""
+"""Votes: one per epoch, the candidate, and the needs of a leader (S9, S11)."""
 
 from __future__ import annotations
 

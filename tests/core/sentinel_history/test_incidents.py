@@ -82,7 +82,7 @@ def test_a_failure_without_a_failover_names_the_obstacle() -> None:
 
 
 def test_a_vote_for_another_candidate_is_a_refusal() -> None:
-    """S9: who asks second gets the first vote; nobody is elected, the attempt is given up (S12)."""
+    """S9: the second request gets the first vote; no leader is elected, the attempt is given up (S12)."""
     items = [
         *watched(),
         line(3000, "+sdown", OF_MASTER),

@@ -1,4 +1,4 @@
-"""The checkers see what they are there for: nodes that break a rule on purpose are caught."""
+"""The checkers detect nodes that break a rule on purpose."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_win_without_a_majority_of_votes_is_caught(monkeypatch):
 
 
 def test_a_replica_that_does_not_know_its_masters_slots_is_caught():
-    """R168: what a replica says of slots is what its master says."""
+    """R168: a replica claims the slots of its master."""
     stage = stage_of(3, 1)
     stage.world.run_to(5_000_000)
     assert stage.agreement() == []
@@ -187,7 +187,7 @@ def test_an_unexcused_lost_write_is_caught():
 
 
 def test_a_write_of_a_down_shard_is_lost_only_if_the_shard_continued_without_it():
-    """A dead owner's copy is worth something as long as nobody was promoted who lacked it (P6)."""
+    """A dead owner's copy counts until a replica without the data is promoted (P6)."""
     stage = stage_of(3, 1)
     stage.world.run_to(5_000_000)
     owner = next(h for h in stage.world.hosts if h.node.view.myself.slots >> key_slot(b"kept") & 1)

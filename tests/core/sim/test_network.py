@@ -15,7 +15,7 @@ from cluster_core.wire.bus import Header, Message
 from tests.benches.simulated_servers import Servers
 
 TIMEOUT_MS = 3_600_000
-"""Nodes that ping nobody for an hour keep out of the way."""
+"""Nodes without pings for an hour keep out of the way."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def link_between(stage, near, peer):
 
 
 def listen(stage):
-    """The numbers of our messages that arrive, in order, and when; what the nodes themselves send is not told."""
+    """The numbers of our messages that arrive, in order, and when; the nodes' own messages are left out."""
     arrived = []
 
     class Ears:
@@ -116,7 +116,7 @@ def test_a_sender_tries_again_when_its_timeout_comes(held_us, wait_us):
     ("gone_us", "open_us"), [(500_000, 1_000_000), (1_000_001, 3_000_000), (9_000_000, 15_000_000)]
 )
 def test_a_connection_is_asked_for_when_the_next_syn_is_due(stage, hindrance, gone_us, open_us):
-    """SYNs go out after 0, 1, 3, 7, 15 … s, whenever what is in the way goes, and take 1 to 1.5 ms."""
+    """SYNs go out after 0, 1, 3, 7, 15 … s, whenever the obstacle goes, and take 1 to 1.5 ms."""
     world, (near, peer), far = stage.world, stage.world.hosts, 1 << 40
     if hindrance == "power":
         stage.faults.switch_off(peer)

@@ -9,7 +9,7 @@ import pytest
 from tests.benches.simulated_replay import replayed_simulation
 
 ONE_IN = 1 / 200_000
-"""Where a node sends a hundred PINGs a second, one that nobody sees is not missed: its doubt may show late."""
+"""Where a node sends a hundred PINGs a second, an uncaptured one is not missed: its PFAIL may show late."""
 FOLDER = Path(__file__).parents[2] / "scenarios"
 
 

@@ -1,4 +1,4 @@
-"""Every scenario file: what it expects comes true, no invariant breaks, and its trace is the one below its line of ---.
+"""Every scenario file: its expectations hold, no invariant breaks, and its trace is the one below the line of ---.
 
 ``pytest tests/core/sim --rewrite`` writes the traces anew; read the diff before you keep it.
 """

@@ -116,7 +116,7 @@ def test_replies_of_old_servers_have_no_metadata() -> None:
 
 
 def test_an_empty_reply_is_a_topology_without_nodes() -> None:
-    """CLUSTER SLOTS of a node that owns nothing and knows nobody."""
+    """CLUSTER SLOTS of a node without slots and peers."""
     for raw in (b"*0\r\n", b"[]", b"(empty array)\n"):
         assert read_topology(raw).nodes == ()
 

@@ -46,7 +46,7 @@ def test_accepted_messages_are_written_back_byte_for_byte(raw: bytes) -> None:
 
 @given(messages(), st.data())
 def test_damage_inside_a_message_is_a_typed_part_or_a_decode_error(raw: bytes, data: st.DataObject) -> None:
-    """R18: a server would drop it; here it is kept and said."""
+    """R18: a server would drop it; here it is kept and reported."""
     damaged = bytearray(raw)
     for _ in range(3):
         damaged[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))

@@ -29,7 +29,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 @pytest.mark.parametrize("framing", sorted(FRAMED))
 @given(cuts=st.lists(st.integers(0, 5000), max_size=12), newlines=st.integers(0, 3))
 def test_the_dump_comes_out_whole_however_it_is_cut(framing, cuts, newlines):
-    """Newlines before it are no part of it, nor is the mark behind it, nor what is sent after that."""
+    """Newlines before it, the mark after it and later bytes are no part of it."""
     receiver = DumpReceiver()
     output = b"".join(map(receiver.feed, pieces(b"\n" * newlines + FRAMED[framing] + LATER, cuts)))
 

@@ -1,4 +1,4 @@
-"""Bytes of a direction come once and in order, whatever happened to its segments; what is missing is a gap."""
+"""Bytes of a direction come once and in order for any segments; missing bytes are a gap."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def segment(start: int, end: int, *, isn: int = 0, at_ns: int = 0, missing: int 
 
 
 def stream(isn: int = 0) -> TcpStream:
-    """A direction of which the SYN was seen."""
+    """A direction with a captured SYN."""
     return TcpStream(Segment(isn, SYN, b"", 0, Mark(0, 0, 0)))
 
 
@@ -116,7 +116,7 @@ def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
 
 
 def test_a_hole_that_the_other_side_acknowledges_is_a_gap_at_once() -> None:
-    """RFC 9293, 3.10.7.4: who acknowledges has received all before; nobody sends it again.  All behind came in time."""
+    """RFC 9293, 3.10.7.4: an acknowledgement covers all bytes before it; they are not sent again. Later bytes came in time."""
     direction = stream()
     direction.handle(segment(10, 20, at_ns=1))
     direction.handle(segment(20, 30, at_ns=2))

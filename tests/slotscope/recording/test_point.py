@@ -1,4 +1,4 @@
-"""The folder of a point: its bounds, and what lies in it that nobody recorded."""
+"""The folder of a point: its bounds, and foreign files in it."""
 
 from __future__ import annotations
 

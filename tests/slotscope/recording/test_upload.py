@@ -43,7 +43,7 @@ def store(server, monkeypatch):
 
 
 class Spool:
-    """A point whose finished files wait for a store, and what it said."""
+    """A point with finished files for a store, and its progress lines."""
 
     def __init__(self, folder: Path, bytes_max: int = 1 << 20) -> None:
         self.lines: list[str] = []
@@ -81,7 +81,7 @@ def test_finished_files_are_uploaded_whole_and_leave_the_spool(store, tmp_path):
 
 
 def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, monkeypatch):
-    """It is said once that files wait, and once that the store is back; they are all there then, and another recorder's files with them."""
+    """Waiting files are reported once, and the return of the store once; all files are there then, and another recorder's."""
     away = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", away)
     spool = Spool(tmp_path)
@@ -119,7 +119,7 @@ def test_a_full_spool_is_a_gap(tmp_path):
 
 
 def test_a_recorder_lands_in_a_store(store, tmp_path):
-    """By the command: what it finished, and what it could not record, by way of a spool that is empty afterwards."""
+    """By the command: its finished files and its gaps, by way of a spool that is empty afterwards."""
     flags = ["--cluster", "cache", "--point", "one", "--spool", str(tmp_path), "--kinds", "polls", "--duration", "1.5"]
 
     code = run(["record", "s3a://landing/recordings", *flags, "--node", f"127.0.0.1:{free_port()}"])

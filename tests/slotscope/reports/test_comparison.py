@@ -1,4 +1,4 @@
-"""Growth between two snapshots: what grew, what is new, and what cannot be known."""
+"""Growth between two snapshots: grown, new and unknown figures."""
 
 from __future__ import annotations
 

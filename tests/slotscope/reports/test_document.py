@@ -65,7 +65,7 @@ def document(rows: list[Node] = NODES) -> Document:
 
 
 def test_a_terminal_shows_the_answer_then_tables_and_counts_omitted_rows() -> None:
-    """In 80 columns, without what is on the page alone; a section of nothing has no heading."""
+    """In 80 columns, without parts of the page alone; an empty section has no heading."""
     stream = io.StringIO()
     print_document(document(), Console(file=stream, width=80), html_path="p.html")
     lines = [line.rstrip() for line in stream.getvalue().splitlines()]

@@ -19,7 +19,7 @@ from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 
 def dry_run(moves, product: str = "valkey 9.1", **changed):
-    """A plan for three masters, and what a run would do."""
+    """A plan for three masters, and its dry run."""
     cluster = SeenCluster(["abc"[s * 3 // SLOT_COUNT] for s in range(SLOT_COUNT)], "abc", product=product)
     stored = stored_plan(cluster, moves)
     cluster.changed = changed

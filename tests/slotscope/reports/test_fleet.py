@@ -80,7 +80,7 @@ def root(tmp_path) -> str:
 
 @pytest.mark.long
 def test_the_worst_cluster_comes_first(root):
-    """Open incidents, then a failed last run, what was read in part, skew, age; a failure that a later run mended is none."""
+    """Open incidents, then a failed last run, partial input, skew, age; a failure before a later success is none."""
     report = load_fleet(root, NOW_MS)
 
     assert [cluster.cluster for cluster in report.clusters] == [

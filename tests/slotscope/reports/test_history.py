@@ -24,7 +24,7 @@ from tests.builders.history_report import history_report
 @pytest.mark.long
 @pytest.mark.parametrize(("incidents", "story_steps"), [(120, 1250), pytest.param(500, 5000, marks=pytest.mark.slow)])
 def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, story_steps: int) -> None:
-    """A thousand nodes, hundreds of incidents with long stories: less of everything is shown, and how much is said."""
+    """A thousand nodes, hundreds of incidents with long stories: every list is cut, with its total."""
     report = history_report()
     steps = report.incidents[0].steps
     story = replace(
@@ -249,7 +249,7 @@ def test_a_long_outage_of_unknown_slots_is_graver_than_a_short_refusal_of_all() 
 
 
 def test_the_longest_outage_is_that_of_all_incidents() -> None:
-    """Not that of the gravest one, whose slots weigh more."""
+    """Not that of the gravest incident, although its slots weigh more."""
     report = history_report()
 
     assert report.longest_outage is not None

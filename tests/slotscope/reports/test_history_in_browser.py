@@ -45,7 +45,7 @@ def lane_of(page: Page, node: str) -> list[list[Any]]:
 
 
 def settled(page: Page) -> None:
-    """Wait until the page has drawn what it was asked for."""
+    """Wait until the page is drawn."""
     page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
 

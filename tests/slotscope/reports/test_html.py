@@ -134,7 +134,7 @@ def test_the_map_has_the_figures_of_every_slot() -> None:
 
 @pytest.mark.long
 def test_a_page_stays_small_whatever_the_keys_are_called() -> None:
-    """Names of the largest keys are cut; those of which each character is escaped take twice the room."""
+    """Names of the largest keys are cut; fully escaped names take twice the room."""
     report = keyspace_report()
     slots = [replace(slot, top_key=b"<" * 5_000, top_key_bytes=5_000) for slot in report.slots]
 

@@ -1,4 +1,4 @@
-"""The page in a real browser says what the report holds, to pointer, keyboard and screen reader."""
+"""The page in a real browser has the figures of the report, for pointer, keyboard and screen reader."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def digits(text: str) -> int:
 
 
 def readout(page: Page) -> dict[str, str]:
-    """Return what the page says about the current slot, by field."""
+    """Return the shown facts of the current slot, by field."""
     return dict(
         page.run(
             "return Object.fromEntries([...document.querySelectorAll('#readout [data-field]')]"

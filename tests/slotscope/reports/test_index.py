@@ -71,7 +71,7 @@ def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
 
 
 def test_invalid_cards_are_left_out_and_names_stay_text(tmp_path):
-    """A file of somebody else, cut ones, ones of other types; a snapshot whose name is markup."""
+    """A foreign file, cut files, files of other types; a snapshot with a name of markup."""
     hostile = keyspace_report(hostile=True)
     deliver(hostile, root=str(tmp_path), html=None, stream=None)
     folder = tmp_path / "reports"

@@ -97,7 +97,7 @@ def test_parts_of_a_heavy_slot_count_in_the_exceeded_resource(tmp_path: Path) ->
 
 
 def test_no_minimum_is_above_the_moved_bytes_of_an_indivisible_slot(tmp_path: Path) -> None:
-    """Every minimum of page and terminal is that of the plan; one for limits that nobody can keep proves nothing."""
+    """Every minimum of page and terminal is that of the plan; a minimum for impossible limits proves nothing."""
     write_plan(str(tmp_path), plan_with_a_heavy_slot(), parts={})
 
     report = load_rebalance_report(str(tmp_path))

@@ -1,4 +1,4 @@
-"""A plan on a terminal: verdict first, what it brings, what to type next; harmless whatever names say."""
+"""A plan on a terminal: verdict first, its effect, the next command; harmless for any names."""
 
 from __future__ import annotations
 

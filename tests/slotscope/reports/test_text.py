@@ -143,7 +143,7 @@ def test_a_size_has_three_digits(number: int | None, expected: str) -> None:
     ],
 )
 def test_only_zero_is_0_percent_and_only_the_total_is_100(part: int | None, whole: int, expected: str) -> None:
-    """Rounding never says 0 % or 100 % of what is neither."""
+    """Rounding never gives 0 % or 100 % for other shares."""
     assert text.percent(part, whole) == expected
 
 

@@ -21,7 +21,7 @@ NOTHING = Common()
 
 
 def command(*, rdb: Paths = (), topology: str | None = None, common: Common = NOTHING) -> int | None:
-    """Pretend to be a job: say what it got, or fail as *topology* asks."""
+    """A stand-in for a job: print its options, or fail as *topology* asks."""
     if topology == "bad":
         raise DecodeError("not \x1b[31m an RDB", offset=7, source="x.rdb")
     if topology == "root":
@@ -79,7 +79,7 @@ def test_the_root_is_that_of_the_command_line_else_of_the_environment_else_slots
 
 
 def test_quiet_prints_errors_only(capsys):
-    """For a scheduler: the exit code says how it went; what is an argument of another program is no option of ours."""
+    """For a scheduler: the exit code shows the outcome; arguments of another program are no options of ours."""
     assert cli.run(command, ["--quiet"]) == 0
     assert cli.run(command, ["--quiet", "--topology", "bad"]) == 2
 
@@ -175,7 +175,7 @@ def test_a_former_name_has_the_help_of_the_present_one(capsys, former):
     ],
 )
 def test_a_former_name_of_an_option_works_and_is_not_shown(capsys, arguments, former, now):
-    """Scripts go on to work; nobody learns two names for one thing."""
+    """Scripts continue to work; help shows one name for one thing."""
     cli.run(program(), [*arguments, "--help"])
     shown = capsys.readouterr().out
     codes = {name: cli.run(program(), [*arguments, name, "/no/such/file"]) for name in (former, now)}
@@ -222,7 +222,7 @@ def test_an_export_loads_only_needed_modules(tmp_path):
 
 @pytest.mark.processes
 def test_a_program_that_used_duckdb_ends_silently():
-    """Which counts objects that nobody has collected, and complains of them at exit."""
+    """DuckDB's binding counts uncollected objects and complains of them at exit."""
     script = (
         "import duckdb\nfrom slotscope.runtime import cli\n"
         "def command() -> None:\n    duckdb.sql('SELECT 1').fetchall()\n"

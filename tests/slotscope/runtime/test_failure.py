@@ -65,7 +65,7 @@ def test_text_of_another_exception_is_not_mistaken_for_an_executors():
 
 
 def test_control_characters_are_shown_and_not_obeyed():
-    """A file name may hold what a terminal obeys."""
+    """A file name may contain control sequences."""
     assert printable("a\x1b[2Jb\nc\u202ed\udc80 ü") == "a\\x1b[2Jb\\nc\\u202ed\\udc80 ü"
 
 
@@ -80,7 +80,7 @@ def test_a_full_disk_is_one_line_from_any_writer(error):
 
 
 def test_a_wrong_value_is_named_without_the_type_of_python(capsys):
-    """``int|None`` helps nobody who types a command."""
+    """``int|None`` does not help a user of commands."""
     assert cli.run(program(), ["look", "--seconds", "soon"]) == BAD_INPUT
 
     assert capsys.readouterr().err == 'slotscope: Invalid value for --seconds: "soon" (see --help)\n'

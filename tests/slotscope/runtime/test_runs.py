@@ -32,7 +32,7 @@ WRITTEN = (SLOT_LOAD, NODE_LOAD, SNAPSHOTS)
 
 
 def write(root, name, keys, **more):
-    """One run that writes three tables, each of which holds *keys*."""
+    """One run that writes three tables with *keys*."""
     head = {"keys": keys, "bad_records": 0, "warnings": []}
     rows = {
         SLOT_LOAD: [{"slot": slot, "keys": keys} for slot in (1, 2)],

@@ -109,7 +109,7 @@ def test_a_session_starts_from_the_classes_that_set_up_archived(tmp_path):
 
 
 def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
-    """While the jobs run; before and after only what is known of them."""
+    """While the jobs run; before and after, only known figures."""
 
     def slowly(batches):
         for batch in batches:

@@ -75,7 +75,7 @@ def test_a_supported_root_is_a_path_or_the_uri_of_a_store(place, folder):
     ],
 )
 def test_an_unsupported_root_is_refused_in_one_line_and_makes_no_folder(root, reason, tmp_path, monkeypatch, capsys):
-    """The reason, and what is supported."""
+    """The reason, and the supported kinds."""
     from jobs.main import run
 
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""One execution a root: a lock on a local root, a lease on an object store, and what a killed or stalled execution leaves of them."""
+"""One execution a root: a lock on a local root, a lease on an object store, and leftovers of a killed or stalled execution."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_every_command_is_a_row_with_keys_slots_and_time(read, tmp_path):
 
 
 def test_a_cut_last_file_ends_where_a_server_ends_it(read, tmp_path):
-    """``aof-load-truncated yes`` loads what is whole; ``no``, and a cut before the last file, is an error."""
+    """``aof-load-truncated yes`` loads complete commands; ``no``, and a cut before the last file, is an error."""
     home = recorded_log("valkey-9.1", "aof-preamble", tmp_path)
     last, before = home / "appendonly.aof.3.incr.aof", home / "appendonly.aof.2.incr.aof"
     last.write_bytes(last.read_bytes()[:10_000])

@@ -1,4 +1,4 @@
-"""Captures of several points whose clocks differ: what is said of the clocks, and that the story stays the same."""
+"""Captures of several points with different clocks: notes on the clocks, and an unchanged story."""
 
 from __future__ import annotations
 

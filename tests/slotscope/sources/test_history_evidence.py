@@ -148,7 +148,7 @@ def subset(kinds: tuple[str, ...]) -> Evidence:
 
 
 def incidents(name: str, evidence: Evidence) -> set[tuple[str, str]]:
-    """Kind and winner of each incident; a restart may be told by the failover that it ended."""
+    """Kind and winner of each incident; a restart may be part of the failover that it ended."""
     at = replay(name, evidence).history.addresses
     result = {(incident.kind, at.get(incident.winner, "")) for incident in replay(name, evidence).incidents}
     starts = (

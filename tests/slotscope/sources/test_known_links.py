@@ -1,4 +1,4 @@
-"""Messages on connections of which all is known pass in runs: what comes out is what the plain code says, piece by piece."""
+"""Messages on identified connections pass in runs: the results equal those of the plain code, piece by piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDED = ("bus-redis-7.0", "bus-valkey-9.1")
 
 
 def replay(name: str, timeout_ms: int | None = None, before: bytes | None = None) -> tuple[dict[Any, list], bytes]:
-    """Evidence of each process, other rows by kind, and what is known of each connection; the state."""
+    """Evidence of each process, other rows by kind, and facts of each connection; the state."""
     folder = DATA / name
     captures = survey(find_captures([str(folder / "bus.pcap.gz")]), alone=before is None)
     statements = PollsAndLogs((str(folder / "polls.jsonl.gz"),) if before is None else ())
@@ -48,7 +48,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("timeout_ms", [1000, None])
 @pytest.mark.parametrize("name", RECORDED)
 def test_runs_of_messages_give_the_results_of_single_messages(name, timeout_ms, monkeypatch) -> None:
-    """Evidence, sums of links, and what the next files go on from."""
+    """Evidence, sums of links, and the state for the next files."""
     actual, state = replay(name, timeout_ms)
     again, _ = replay(name, timeout_ms, state)
 

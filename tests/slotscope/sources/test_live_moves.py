@@ -1,4 +1,4 @@
-"""Connections to the masters of a plan: what is sent, to whom, and what is never shown."""
+"""Connections to the masters of a plan: commands, receivers, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_unknown_masters_are_an_input_error(redis_cluster_node):
 
 
 def test_slots_move_over_tls(tmp_path):
-    """Client and servers speak TLS, MIGRATE too; without the authority's certificate nothing is said."""
+    """Client and servers speak TLS, MIGRATE too; without the authority's certificate nothing is sent."""
     binary = redis_binary()
     if binary is None or shutil.which("openssl") is None:
         pytest.skip("redis-server or openssl is not installed")

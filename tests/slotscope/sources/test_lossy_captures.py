@@ -63,7 +63,7 @@ def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
 def test_a_capture_that_begins_in_the_middle_gives_its_part(
     packets: list[Packet], whole: Replayed, tmp_path: Path, share: float
 ) -> None:
-    """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""
+    """The failover; no node joined, and no byte is missing from earlier connections."""
     actual = replay_captures(write(tmp_path / "bus.pcap", between(packets, share, 2)))
 
     assert without_outages(actual) == [story for story in whole.stories() if story[0] == "failover"]

@@ -129,7 +129,7 @@ def test_a_permanent_refusal_is_reported_once_and_not_repeated():
 
 @contextmanager
 def tls_server(folder: Path, names: str) -> Iterator[tuple[int, str]]:
-    """A server on loopback whose certificate holds *names*; yields its port and the certificate."""
+    """A server on loopback with a certificate for *names*; yields its port and the certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     key, cert = str(folder / "key.pem"), str(folder / "cert.pem")

@@ -42,7 +42,7 @@ NS = 1_795_254_729_693_956_704
     ],
 )  # fmt: skip
 def test_a_time_is_understood_in_every_unit(expected, ns):
-    """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
+    """Seconds, milliseconds, microseconds and nanoseconds are recognised by their size."""
     assert time_ns(expected) == ns
 
 
@@ -94,7 +94,7 @@ def test_a_written_poll_reads_back():
     ],
 )
 def test_the_answer_names_its_node(node, text, expected):
-    """The line with ``myself`` (R128) is believed before what the line of JSON says."""
+    """The line with ``myself`` (R128) overrides the line of JSON."""
     poll = read_poll(json.dumps({"time": NS, "node": node, "text": text}).encode(), line=1)
 
     assert (poll.observer, poll.address) == expected
@@ -156,7 +156,7 @@ def lines(*rows: str) -> bytes:
     ],
 )
 def test_info_gives_a_masters_offset(member, info, offset):
-    """That of a replica counts what it took over."""
+    """That of a replica counts its processed bytes."""
     line = json.dumps({"time": NS, "node": A, "text": TEXT, member: info})
 
     assert read_poll(line.encode(), line=1).sample.master_offset == offset

@@ -24,7 +24,7 @@ FROM, TO = 1000 * S, 9000 * S
 
 
 class Endpoint(ThreadingHTTPServer):
-    """Answers each query with *reply(query, time)*: a status and a document; keeps what was asked."""
+    """Answers each query with *reply(query, time)*: a status and a document; keeps the queries."""
 
     def __init__(self, reply) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -1,4 +1,4 @@
-"""A dump whose file was made larger than what was written to it: zeros, which read as keys without name or value."""
+"""A dump in a file larger than its data: zeros, which read as keys without name or value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_zeros_after_the_end_of_a_dump_are_counted_as_trailing_bytes(tmp_path, c
 
 
 def test_a_fault_in_a_guessed_range_asks_for_the_whole_file(tmp_path):
-    """What lies behind a wrong guess is no damage of the file; read as a whole, it says itself what is wrong."""
+    """Bytes after a wrong guess are no damage of the file; a read of the whole file finds its faults."""
     path = tmp_path / "d.rdb"
     path.write_bytes(DUMP)
     wrong = len(DUMP) // 2 + 1

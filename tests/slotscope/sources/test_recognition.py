@@ -1,4 +1,4 @@
-"""Files are known by their first bytes, whatever they are called; what is not known is said in a line."""
+"""Files are recognised by their first bytes, not by name; unknown files are reported in a line."""
 
 from __future__ import annotations
 

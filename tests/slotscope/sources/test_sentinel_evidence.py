@@ -1,4 +1,4 @@
-"""Files of sentinels: whose log it is, which lines are read, who answered a poll."""
+"""Files of sentinels: the node of a log, readable lines, the node of a poll."""
 
 from __future__ import annotations
 

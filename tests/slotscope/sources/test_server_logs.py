@@ -1,4 +1,4 @@
-"""Server logs as files: whose they are, compression, zones and bad lines."""
+"""Server logs as files: nodes, compression, zones and bad lines."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def owners_of(rows):
 
 
 def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):
-    """One knows sizes, one operations, two only names: what nobody knows of a slot stays unknown."""
+    """One knows sizes, one operations, two only names: facts missing in all stay unknown."""
     texts = {
         "a.csv": "key,serialized_bytes\n" + "".join(f"a{i},{i}\n" for i in range(50)),
         "b.csv": "key,ops\n" + "".join(f"b{i},{i}\n" for i in range(50)),

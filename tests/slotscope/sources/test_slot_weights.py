@@ -36,7 +36,7 @@ def slot_stats(first: int, last: int) -> list[Any]:
 
 
 def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
-    """What a server of Redis 8.4 with all slots is said to hold, and what it was asked; *memory* are more lines of its INFO."""
+    """The loads of a server of Redis 8.4 with all slots, and the received commands; *memory* are more lines of its INFO."""
 
     def answer(arguments: list[bytes]) -> bytes:
         match [word.upper() for word in arguments[:2]]:
@@ -87,7 +87,7 @@ def test_the_zone_of_a_server_comes_from_info() -> None:
 
 
 def test_an_evicting_server_has_no_limit_and_a_full_server_has_no_room() -> None:
-    """At 96 % of its maxmemory: 9,604 bytes above what it may use are more than all that its slots hold."""
+    """At 96 % of its maxmemory: the 9,604 bytes above its limit exceed the load of its slots."""
     assert weigh(FULL % b"allkeys-lru")[0].limits[:2] == ({}, {"a" * 40: "allkeys-lru"})
     assert weigh(FULL % b"noeviction")[0].limits[:2] == ({"a" * 40: 1}, {})
 

@@ -1,4 +1,4 @@
-"""Messages that TCP sent and nobody received: seen in a capture, and not believed (RFC 9293, 3.10.7.1; RFC 6298)."""
+"""Messages that TCP sent and no node received: captured, and not believed (RFC 9293, 3.10.7.1; RFC 6298)."""
 
 from __future__ import annotations
 

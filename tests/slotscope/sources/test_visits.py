@@ -32,7 +32,7 @@ def visits(port: int, count: int, rate: float = RATE) -> Iterator[list[Visit]]:
 
 
 def chat(visit: Visit, questions: int) -> list[str]:
-    """Say its name so many times; return what was answered, and that it is gone if it is."""
+    """Send its name so many times; return the answers, and whether it is gone."""
     heard: list[str] = []
     try:
         for _ in range(questions):

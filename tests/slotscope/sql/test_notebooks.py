@@ -1,4 +1,4 @@
-"""Notebooks of docs/notebooks run, and show what is stored in them."""
+"""Notebooks of docs/notebooks run, and their stored output is current."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_view_has_rows_in_its_columns(asked_root: str, view: View) -> None:
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_a_view_and_its_columns_have_descriptions(view: View) -> None:
-    """Its uses are the tables and views whose names stand in its query, and stand before it."""
+    """Its uses are the tables and views named in its query, and come before it."""
     before = [other.name for other in VIEWS[: VIEWS.index(view)]]
     names = {*(table.sql_name for table in TABLES), *(other.name for other in VIEWS)}
 

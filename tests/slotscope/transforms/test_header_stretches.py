@@ -1,4 +1,4 @@
-"""Headers that say the same are folded many at a time: what they come to is what one after the other comes to."""
+"""Equal headers are folded many at a time, with the results of single headers."""
 
 from __future__ import annotations
 

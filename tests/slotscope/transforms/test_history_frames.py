@@ -42,7 +42,7 @@ OTHER_KIND = captured.BITMAPS
 
 
 def logs(*lines):
-    """A blob with lines of logs, as a task packs them; what a line does not say is null."""
+    """A blob with lines of logs, as a task packs them; missing fields are null."""
     rows = [
         {
             "source": "a.log",
@@ -135,7 +135,7 @@ def test_a_log_an_hour_ahead_is_reported_and_an_agreeing_log_is_not(spark):
 
 
 def test_figures_of_a_case_are_known_in_the_runs_that_have_them():
-    """Three runs of one case; in one of them nobody was elected."""
+    """Three runs of one case, one without an election."""
     figure = FIGURES[0]
     schema = pa.schema([("case", pa.int32()), *PARAMETERS, *((name, pa.int64()) for name in FIGURES)])
     runs = pa.Table.from_pylist([{"case": 0, figure: 10}, {"case": 0, figure: 30}, {"case": 0}, {"case": 1}], schema)

@@ -1,4 +1,4 @@
-"""Headers of messages to what each node said: rows in, spans out."""
+"""Fold headers of messages into spans of each node: rows in, spans out."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_unsigned_and_unknown_64_bit_numbers_are_clamped():
 
 
 def test_headers_read_in_two_parts_give_the_rows_of_all():
-    """What is settled is not read again; what is not settled is in no state."""
+    """Settled rows are not read again; unsettled rows are in no state."""
     headers = [
         header(A, 1, 0.0), header(A, 2, 0.1, current_epoch=Decimal(2)), header(B, 3, 0.2),
         header(A, 4, 0.3, node_flags=SELF_REPLICA, replicaof=B), header(B, 5, 0.4), header(A, 6, 0.5),

@@ -1,4 +1,4 @@
-"""What share of the inputs was not read: known, bounded, or said to be unknown; never just "1 bad record"."""
+"""The unread share of the inputs: known, bounded, or marked unknown; never just "1 bad record"."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines(*units: UnitFacts) -> list[str]:
 
 
 def test_a_cut_dump_is_measured_by_its_announced_keys():
-    """All bytes that are there were read: what is missing, only its own count tells, and databases that were not reached are not in it."""
+    """All present bytes were read: only the file's own count shows missing keys, without unreached databases."""
     assert lines(GOOD, cut(records=1607)) == [
         "d/b.rdb: at least 54 % of its keys (874 of 1,607) were not read, because it ends too early",
         "all inputs together: at least 34 % of their keys (874 of 2,607) were not read",
@@ -80,7 +80,7 @@ def test_nothing_is_partial_after_a_full_read():
 
 
 def test_a_node_lacks_the_share_of_its_worst_input():
-    """Other nodes lack nothing; what is not known stays so."""
+    """Other nodes lack nothing; unknown figures stay unknown."""
     unread = find_unread(
         [GOOD, cut(records=1607), UnitFacts(source="c.rdb", kind="rdb", keys=5, file_bytes=10, bad_records=1)]
     )

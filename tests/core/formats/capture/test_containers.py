@@ -88,7 +88,7 @@ def test_a_file_of_another_kind_is_named(start: bytes, reason: str) -> None:
 
 
 def test_a_packet_of_an_impossible_size_stops_the_reading() -> None:
-    """The lengths behind it cannot be trusted; what was before is kept."""
+    """Lengths after it cannot be trusted; earlier packets are kept."""
     good = pcap(SENT[:1])
     file = good + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(50)
 
