@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -193,9 +193,10 @@ def whole_prices(
     return Prices(bits, {} if staying else by_master, whole(zones), by_master if staying else {})
 
 
-def count_ranges(owner: Sequence[object]) -> int:
+def count_ranges(owner: Sequence[int] | Sequence[str] | NDArray[np.int64]) -> int:
     """Return the number of runs of slots with one owner."""
-    return int(len(owner) > 0) + sum(a != b for a, b in pairwise(owner))
+    at = np.asarray(owner)
+    return int(len(at) > 0) + int((at[1:] != at[:-1]).sum())
 
 
 def least_ranges(scaled: Scaled, targets: Targets) -> int:

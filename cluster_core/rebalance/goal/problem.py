@@ -78,9 +78,9 @@ def _plain(load: Any) -> Sequence[Number]:
     return cast("Sequence[Number]", load.tolist() if hasattr(load, "tolist") else load)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's."""
+    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's; equal to itself only."""
 
     problem: Problem
     resources: tuple[str, ...]

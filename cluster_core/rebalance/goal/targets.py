@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 
 from cluster_core.rebalance.goal.problem import Scaled, exact
@@ -60,16 +61,17 @@ class Targets:
     small: tuple[int, ...] = ()
 
 
+@lru_cache(maxsize=4)
 def find_targets(scaled: Scaled) -> Targets:
     """Return the limits of all masters, a pure function of loads, masters and (for heavy slots) owners."""
     takers = scaled.takers()
     capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
     fair = fair_shares(scaled, capacity, [sum(load[s] for s in free) for load in scaled.loads])
+    orders = [sorted((load[s] for s in free), reverse=True) for load in scaled.loads]
     floors, relaxed, heavy = [], [], []
     for r, name in enumerate(scaled.resources):
-        load = scaled.loads[r]
-        order = sorted((load[s] for s in free), reverse=True)
+        load, order = scaled.loads[r], orders[r]
         shares = sorted((fair[n][r] for n in takers if fair[n][r]), reverse=True) or [Fraction(0)]
         whole = find_floor(name, order, shares, least=1)
         single = find_floor(name, order[:1], shares)
@@ -89,7 +91,7 @@ def find_targets(scaled: Scaled) -> Targets:
     small = [] if heavy else too_small(scaled, limits)
     common = _with_least(scaled, limits, small)
     hosts = _host(scaled, capacity, common, heavy, takers)
-    share, forced = _zone_share(scaled, common, heavy, takers)
+    share, forced = _zone_share(scaled, common, heavy, takers, orders)
     return Targets(
         tuple(tuple(row) for row in fair),
         tuple(capacity),
@@ -337,8 +339,8 @@ def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: 
 
 
 def _zone_share(
-    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int]
-) -> tuple[Fraction | None, bool]:
+    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int], orders: list[list[int]]
+) -> tuple[Fraction | None, bool]:  # fmt: skip
     """Return the requested zone share, or the smallest one not proven impossible.
 
     Loads of excluded masters stay in their zones; the rest is checked against room and pigeonhole floors. Heavy slots fit
@@ -355,15 +357,15 @@ def _zone_share(
         if not total:
             continue
         stays = dict.fromkeys(names, 0)
-        for s, n in enumerate(scaled.owner):
-            if scaled.masters[n].excluded:
-                stays[scaled.masters[n].zone] = stays.get(scaled.masters[n].zone, 0) + load[s]
+        for s in scaled.fixed:
+            master = scaled.masters[scaled.owner[s]]
+            if master.excluded:
+                stays[master.zone] = stays.get(master.zone, 0) + load[s]
         giants = sum(load[h.slot] for h in heavy if h.resource == name)
         rooms = {zone: held + giants for zone, held in stays.items()}
         for n in takers:
             rooms[scaled.masters[n].zone] += common[n][r]
-        free = sorted((load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded), reverse=True)
-        whole = find_floor(name, free, [Fraction(total, len(names))] * len(names), least=1).ratio / len(names)
+        whole = find_floor(name, orders[r], [Fraction(total, len(names))] * len(names), least=1).ratio / len(names)
         least = max(least, _least_share(sorted(rooms.values()), total), Fraction(max(stays.values()), total), whole)
     return least, least > share
 

@@ -197,36 +197,28 @@ class _Columns:
             used = self._rows + int((self._row_of >= 0).sum())
             self._row_of[new] = used + np.arange(len(new))
             self._program.add_rows(np.where(arrays.must[new], 1.0, -INFINITE), np.ones(len(new)))
-        starts: list[int] = []
-        rows: list[int] = []
-        values: list[float] = []
-        zones_from = len(arrays.takers) * size
-        for s, n in moves:
-            starts.append(len(rows))
-            owner = arrays.owner[s]
-            for r in range(size):
-                load = arrays.loads[s, r]
-                rows.append(self._place[n] * size + r)
-                values.append(load)
-                if self._place[owner] >= 0:
-                    rows.append(self._place[owner] * size + r)
-                    values.append(-load)
-                if self._relaxation.zone_count and arrays.zones[owner] != arrays.zones[n]:
-                    rows += [zones_from + arrays.zones[n] * size + r, zones_from + arrays.zones[owner] * size + r]
-                    values += [load, -load]
-            rows.append(self._row_of[s])
-            values.append(1.0)
         self._moves += moves
         self._seen.update(moves)
-        if moves:
-            slots = [s for s, _ in moves]
-            self._program.add_columns(
-                arrays.cost[slots],
-                np.full(len(moves), INFINITE),
-                np.array(starts),
-                np.array(rows),
-                np.array(values, float),
-            )
+        if not moves:
+            return
+        slots, to = np.array(moves, np.int64).T
+        owner, loads, every = arrays.owner[slots], arrays.loads[slots], np.arange(size)
+        zoned = len(arrays.takers) * size + arrays.zones * size
+        rows = [self._place[to] * size, self._place[owner] * size, zoned[to], zoned[owner]]
+        crosses = (arrays.zones[owner] != arrays.zones[to]) & bool(self._relaxation.zone_count)
+        is_in = np.stack([np.ones_like(crosses), self._place[owner] >= 0, crosses, crosses], axis=1)
+        is_in = np.append(
+            is_in[:, None].repeat(size, 1).reshape(len(moves), -1), np.ones((len(moves), 1), bool), axis=1
+        )
+        at = (np.stack(rows, axis=1)[:, None] + every[None, :, None]).reshape(len(moves), -1)
+        values = (loads[:, :, None] * np.array([1.0, -1.0, 1.0, -1.0])).reshape(len(moves), -1)
+        self._program.add_columns(
+            arrays.cost[slots],
+            np.full(len(moves), INFINITE),
+            np.cumsum(is_in.sum(1)) - is_in.sum(1),
+            np.append(at, self._row_of[slots][:, None], axis=1)[is_in],
+            np.append(values, np.ones((len(moves), 1)), axis=1)[is_in],
+        )
 
     def settle(self, at: dict[int, int]) -> None:
         """Place each slot whole on its master in *at*, to which it has a move, or on its owner."""

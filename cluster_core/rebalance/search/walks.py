@@ -178,9 +178,7 @@ class Walks:
                 value = self._value(whole, weights)
                 if value < rank:
                     best, rank = whole, value
-            is_least = (
-                best is not None and weights.ranges >= 1 and not weights.slot and count_ranges(best.tolist()) <= fewest
-            )
+            is_least = best is not None and weights.ranges >= 1 and not weights.slot and count_ranges(best) <= fewest
             if is_least:
                 break
         return best, last
@@ -188,7 +186,7 @@ class Walks:
     def _value(self, at: Integers, weights: Weights) -> float:
         moved = at != self.arrays.owner
         return (
-            weights.ranges * count_ranges(at.tolist())
+            weights.ranges * count_ranges(at)
             + weights.slot * int(moved.sum())
             + weights.cost * float(self.arrays.cost[moved].sum())
         )
