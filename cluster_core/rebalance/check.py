@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from itertools import accumulate
 
 from cluster_core.rebalance import conflict
 from cluster_core.rebalance.bounds import count_ranges, is_valid, least_moved, least_ranges
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate, without_goals
-from cluster_core.rebalance.goal.targets import Shares, Targets, above_capacity, find_targets, kept, rehost
+from cluster_core.rebalance.goal.targets import Shares, Targets, above_capacity, find_targets, kept, ratios, rehost
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 
 
@@ -19,26 +19,24 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
         return ["a goal is given up that is not soft, or more important than one that is kept"]
     scaled = validate(without_goals(problem, plan.given_up))
     targets = find_targets(scaled)
-    wrong = _check_moves(scaled, plan)
-    if wrong:
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    if wrong := _check_moves(scaled, plan, index) or _check_conflicts(scaled, plan):
         return wrong
-    owner = _after(scaled, plan)
-    wrong += _check_conflicts(scaled, plan)
-    if wrong:
-        return wrong
-    wrong += _check_capacity(scaled, targets, plan, owner)
-    wrong += _check_limits(scaled, targets, plan, owner)
-    wrong += _check_sums(scaled, targets, plan, owner)
-    wrong += _check_floors(scaled, targets, plan)
+    targets_after = {move.slot: index[move.target] for move in plan.moves}
+    owner = tuple(targets_after.get(s, n) for s, n in enumerate(scaled.owner))
     limits = find_targets(replace(scaled, tolerance=plan.tolerance)) if plan.tolerance else targets
     bounded = kept(scaled, limits, owner)
-    wrong += _check_bound(scaled, bounded, plan, owner)
-    wrong += _check_ranges(scaled, bounded, plan)
-    return wrong
+    return [
+        *_check_capacity(scaled, targets, plan, owner),
+        *_check_limits(scaled, targets, plan, owner),
+        *_check_sums(scaled, targets, plan, owner),
+        *_check_floors(scaled, targets, plan),
+        *_check_bound(scaled, bounded, plan, owner),
+        *_check_ranges(scaled, bounded, plan),
+    ]
 
 
-def _check_moves(scaled: Scaled, plan: Plan) -> list[str]:
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
+def _check_moves(scaled: Scaled, plan: Plan, index: Mapping[str, int]) -> list[str]:
     wrong, seen = [], set()
     for move in plan.moves:
         if not 0 <= move.slot < len(scaled.owner) or move.source not in index or move.target not in index:
@@ -53,14 +51,6 @@ def _check_moves(scaled: Scaled, plan: Plan) -> list[str]:
             wrong.append(f"slot {move.slot} may not move to {move.target}")
         seen.add(move.slot)
     return wrong
-
-
-def _after(scaled: Scaled, plan: Plan) -> tuple[int, ...]:
-    index = {master.id: n for n, master in enumerate(scaled.masters)}
-    owner = list(scaled.owner)
-    for move in plan.moves:
-        owner[move.slot] = index[move.target]
-    return tuple(owner)
 
 
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
@@ -99,10 +89,7 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
     if tuple(scaled.masters[n].id for n in owner) != plan.owners_after:
         wrong.append("the moves do not lead to the planned owners")
     for when, owners in (("before", scaled.owner), ("after", owner)):
-        sums = scaled.totals(owners)
-        for r, reach in enumerate(plan.reach):
-            fair = [(row[r], targets.fair[n][r]) for n, row in enumerate(sums) if targets.fair[n][r]]
-            worst = max((load / share for load, share in fair), default=Fraction(0))
+        for reach, worst in zip(plan.reach, ratios(scaled, targets, owners), strict=True):
             if worst != (reach.before if when == "before" else reach.after):
                 wrong.append(f"{reach.resource} {when}: the heaviest is {worst} of its share")
     return wrong

@@ -63,19 +63,6 @@ class Order(NamedTuple):
     left: list[Move]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeModel:
-    """Durations of moves, in seconds."""
-
-    job_s: float
-    slot_s: float
-    bytes_per_s: float
-
-    def seconds(self, job: Job, bytes_at: int) -> float:
-        """Return the duration of one job in seconds; *bytes_at* is the index of bytes in the loads."""
-        return self.job_s + len(job.slots) * self.slot_s + job.loads[bytes_at] / self.bytes_per_s
-
-
 def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
     """Return *moves* as batches; PlanError for a node missing in *rooms*.
 
@@ -87,34 +74,23 @@ def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
             if node not in rooms:
                 raise PlanError(f"slot {move.slot} moves between nodes that are not there: {node}")
         pairs.setdefault((move.source, move.target), []).append(move)
-    state = _State({node: list(room.held) for node, room in rooms.items()}, {n: r.slots for n, r in rooms.items()})
+    held = {node: list(room.held) for node, room in rooms.items()}
+    slots = {node: room.slots for node, room in rooms.items()}
     batches: list[Batch] = []
-    while pairs:
-        jobs = _fill(pairs, rooms, state)
-        if not jobs or len(batches) >= BATCHES_MAX:
-            return Order(batches, [move for waiting in pairs.values() for move in waiting])
+    while len(batches) < BATCHES_MAX and (jobs := _fill(pairs, rooms, held, slots)):
         batches.append(Batch(len(batches) + 1, tuple(jobs)))
-        for job in jobs:
-            state.finish(job)
-    return Order(batches, [])
+        for source, target, taken, loads in jobs:
+            for node, sign in ((source, -1), (target, 1)):
+                held[node] = [at + sign * load for at, load in zip(held[node], loads, strict=True)]
+                slots[node] += sign * len(taken)
+    return Order(batches, [move for waiting in pairs.values() for move in waiting])
 
 
-class _State:
-    """Loads and slots of every master between batches."""
-
-    def __init__(self, held: dict[str, list[float]], slots: dict[str, int]) -> None:
-        self.held, self.slots = held, slots
-
-    def finish(self, job: Job) -> None:
-        for r, load in enumerate(job.loads):
-            self.held[job.source][r] -= load
-            self.held[job.target][r] += load
-        self.slots[job.source] -= len(job.slots)
-        self.slots[job.target] += len(job.slots)
-
-
-def _fill(pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State) -> list[Job]:
-    """Remove and return jobs from *pairs* that may run together."""
+def _fill(
+    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], held: Mapping[str, Sequence[float]],
+    slots: Mapping[str, int],
+) -> list[Job]:  # fmt: skip
+    """Remove and return jobs from *pairs* that may run together, for the loads *held* and the number of *slots* of masters."""
     busy: set[str] = set()
     jobs = []
     sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}
@@ -122,27 +98,21 @@ def _fill(pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], s
         source, target = pair
         if source in busy or target in busy:
             continue
-        extra = [0.0] * len(rooms[target].held)
-        taken: list[Move] = []
+        loads: list[float] = [0] * len(held[target])
+        taken: list[int] = []
+        left: list[Move] = []
         for move in pairs[pair]:
-            spare = state.slots[source] - len(taken) > 1
-            full = any(
-                state.held[target][r] + extra[r] + move.loads[r] > limit for r, limit in rooms[target].limits.items()
-            )
-            if full or (rooms[source].stays and not spare):
+            full = any(held[target][r] + loads[r] + move.loads[r] > most for r, most in rooms[target].limits.items())
+            if full or (rooms[source].stays and slots[source] - len(taken) <= 1):
+                left.append(move)
                 continue
-            taken.append(move)
-            for r, load in enumerate(move.loads):
-                extra[r] += load
+            taken.append(move.slot)
+            loads = [sum_ + load for sum_, load in zip(loads, move.loads, strict=True)]
         if not taken:
             continue
         busy |= {source, target}
-        sums = tuple(sum(move.loads[r] for move in taken) for r in range(len(taken[0].loads)))
-        jobs.append(Job(source, target, tuple(sorted(move.slot for move in taken)), sums))
-        gone = {move.slot for move in taken}
-        left = [move for move in pairs[pair] if move.slot not in gone]
-        if left:
-            pairs[pair] = left
-        else:
+        jobs.append(Job(source, target, tuple(sorted(taken)), tuple(loads)))
+        pairs[pair] = left
+        if not left:
             del pairs[pair]
     return jobs

@@ -31,6 +31,7 @@ from cluster_core.rebalance.goal.targets import (
     kept,
     must_drain,
     overload,
+    ratios,
 )  # fmt: skip
 from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad
 from cluster_core.rebalance.search.arrays import Arrays
@@ -326,13 +327,3 @@ def _heaviest(targets: Targets, r: int) -> Fraction:
 
 def _given(value: Number) -> int | float:
     return value if isinstance(value, int | float) else float(value)
-
-
-def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
-    """Return per resource the heaviest load of a remaining master over its fair share; 0 without load."""
-    worst = [Fraction(0)] * len(scaled.resources)
-    for n, row in enumerate(scaled.totals(owner)):
-        for r, load in enumerate(row):
-            if targets.fair[n][r]:
-                worst[r] = max(worst[r], load / targets.fair[n][r])
-    return worst

@@ -75,11 +75,6 @@ class Journal:
             self.has_ended,
         )
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether no run has started to move slots."""
-        return not self.intents
-
 
 def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journal:
     """Return the journal of *steps*, oldest first, that follow *before*; DecodeError for bad slots."""

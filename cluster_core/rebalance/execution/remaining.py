@@ -7,13 +7,13 @@ from enum import Enum
 
 from cluster_core.rebalance.execution.effects import Send
 from cluster_core.rebalance.execution.journal import Journal
-from cluster_core.rebalance.ordering import Batch, Job, TimeModel
+from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
 
-JOB_TIMES = TimeModel(job_s=0.11, slot_s=0.0, bytes_per_s=90e6)
-"""Times of server-side jobs, measured on loopback as `BY_HAND_TIMES`."""
-BY_HAND_TIMES = TimeModel(job_s=0.0, slot_s=0.003, bytes_per_s=40e6)
-"""Times of key-by-key moves, with 3 to 6 masters."""
+JOB_S, JOB_BYTES_PER_S = 0.11, 90e6
+"""Start and speed of a server-side job, measured on loopback."""
+SLOT_S, SLOT_BYTES_PER_S = 0.003, 40e6
+"""Time of a slot key by key and its speed, measured on loopback with 3 to 6 masters."""
 START_S = 0.1
 """Journal rows and state reads per batch."""
 
@@ -76,12 +76,15 @@ def seconds_of(
     stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
 ) -> list[float]:
     """Return the estimated seconds of each batch, not faster than allowed."""
-    model = BY_HAND_TIMES if path is Path.LEGACY else JOB_TIMES
+    start_s, slot_s, bytes_per_s = (
+        (0.0, SLOT_S, SLOT_BYTES_PER_S) if path is Path.LEGACY else (JOB_S, 0.0, JOB_BYTES_PER_S)
+    )
     at = list(stored.problem.loads).index(stored.problem.cost)
     durations = []
     for batch in batches:
         least = sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max if bytes_per_s_max else 0.0
-        durations.append(max(START_S + max(model.seconds(job, at) for job in batch.jobs), least))
+        longest = max(start_s + len(job.slots) * slot_s + job.loads[at] / bytes_per_s for job in batch.jobs)
+        durations.append(max(START_S + longest, least))
     return durations
 
 

@@ -52,14 +52,13 @@ class Located:
 
     def table(self, path: Path, value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
         """Return *value* if it is a table with only keys of *names* (empty: any keys)."""
-        if not isinstance(value, dict):
-            raise self.fault(path, f"{path[-1]} must be a table, not {value!r}")
-        for name in value:
+        table: dict[str, Any] = self.typed(path, value, dict, "a table")
+        for name in table:
             if names and name not in names:
                 near = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
                 raise self.fault((*path, name), f"{name} is not known{hint}")
-        return value
+        return table
 
     def number(self, path: Path, value: Any) -> Number:
         """Return *value* if it is a finite number."""
@@ -75,17 +74,19 @@ class Located:
             raise self.fault(path, f"{path[-1]} must be more than 0, not {value}{hint}")
         return self.number(path, value)
 
-    def flag(self, path: Path, value: Any) -> bool:
-        """Return *value* if it is true or false."""
-        if not isinstance(value, bool):
-            raise self.fault(path, f"{path[-1]} must be true or false, not {value!r}")
+    def typed(self, path: Path, value: Any, kind: type, name: str) -> Any:
+        """Return *value* if it is of *kind*, which errors call *name*."""
+        if not isinstance(value, kind):
+            raise self.fault(path, f"{path[-1]} must be {name}, not {value!r}")
         return value
 
-    def text(self, path: Path, value: Any) -> str:
-        """Return *value* if it is text."""
-        if not isinstance(value, str):
-            raise self.fault(path, f"{path[-1]} must be text in quotes, not {value!r}")
-        return value
+    def flag(self, path: Path, table: Mapping[str, Any], name: str) -> bool:
+        """Return the value of *name* in the *table* at *path* if it is true or false; False if missing."""
+        return bool(self.typed((*path, name), table.get(name, False), bool, "true or false"))
+
+    def zone(self, path: Path, table: Mapping[str, Any]) -> str | None:
+        """Return the zone in the *table* at *path* if it is text; None if missing."""
+        return self.typed((*path, "zone"), table["zone"], str, "text in quotes") if "zone" in table else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
         located,
         pinned=_pinned(located, values.get("pinned_slots", [])),
         zone_share_max=share,
-        zone=located.text(("defaults", "zone"), defaults.get("zone", "")),
+        zone=located.zone(("defaults",), defaults) or "",
         weight=_weight(located, ("defaults",), defaults, 1),
         capacity=_capacity(located, ("defaults",), defaults),
         goals={
@@ -211,7 +212,7 @@ def _goal(located: Located, path: Path, entry: Any) -> Goal:
         raise located.fault((*path, "tolerance"), f"tolerance must not be negative, not {tolerance}")
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise located.fault((*path, "priority"), f"priority must be a whole number, not {priority!r}")
-    return Goal(tolerance, located.flag((*path, "soft"), values["soft"]) if "soft" in values else None, priority)
+    return Goal(tolerance, located.flag(path, values, "soft") if "soft" in values else None, priority)
 
 
 def _wish(general: Placement, path: Path, entry: Any) -> NodeWish:
@@ -220,14 +221,14 @@ def _wish(general: Placement, path: Path, entry: Any) -> NodeWish:
     name = values.get("node")
     if not isinstance(name, str) or not name:
         raise located.fault((*path, "node"), "a node needs a name: node = its id or host:port")
-    roles = [role for role in ("drain", "exclude", "add") if located.flag((*path, role), values.get(role, False))]
+    roles = [role for role in ("drain", "exclude", "add") if located.flag(path, values, role)]
     if len(roles) > 1:
         raise located.fault((*path, roles[1]), f"{name} cannot both {roles[0]} and {roles[1]}")
     return NodeWish(
         name,
         path,
         _weight(located, path, values, general.weight),
-        located.text((*path, "zone"), values["zone"]) if "zone" in values else None,
+        located.zone(path, values),
         {**general.capacity, **_capacity(located, path, values)},
         *(role in roles for role in ("drain", "exclude", "add")),
     )
@@ -283,7 +284,7 @@ def masters_of(
     *placement* overrides the servers' *capacities* (by node id). Failed masters without slots, and those without address,
     are omitted. PlanError names the line of an unknown node, a replica, or a duplicate.
     """
-    known = list(resources)
+    usual, known = _usual(placement), list(resources)
     wishes: dict[str, NodeWish] = {}
     added: list[NodeWish] = []
     for wish in placement.nodes:
@@ -303,11 +304,13 @@ def masters_of(
             continue
         zone = node.aux.get("availability-zone", "")
         masters.append(
-            _master(node.id, wishes.get(node.id), placement, known, zone, (capacities or {}).get(node.id, {}))
+            _master(
+                node.id, wishes.get(node.id, usual), placement.zone or zone, known, (capacities or {}).get(node.id, {})
+            )
         )
         nodes.append(PlannedNode(node.id, _address(node), masters[-1].zone, node.config_epoch))
     for wish in added:
-        masters.append(_master(wish.node, wish, placement, known, "", {}))
+        masters.append(_master(wish.node, wish, placement.zone, known, {}))
         nodes.append(PlannedNode(wish.node, wish.node if ":" in wish.node else "", masters[-1].zone, 0))
     return masters, nodes
 
@@ -317,27 +320,23 @@ def _address(node: Node) -> str:
     return f"[{host}]:{node.port}" if ":" in host else f"{host}:{node.port}"
 
 
+def _usual(placement: Placement) -> NodeWish:
+    """Return the defaults of nodes outside the file."""
+    return NodeWish("", (), placement.weight, capacity=placement.capacity)
+
+
 def _master(
-    name: str,
-    wish: NodeWish | None,
-    placement: Placement,
-    resources: Sequence[str],
-    zone: str,
-    server: Mapping[str, Number],
-) -> Master:
-    capacity = {**server, **(placement.capacity if wish is None else wish.capacity)}
-    held = {key: value for key, value in capacity.items() if not resources or key in resources}
-    if wish is None:
-        return Master(name, placement.weight, placement.zone or zone, held)
-    chosen = placement.zone or zone if wish.zone is None else wish.zone
-    return Master(name, wish.weight, chosen, held, drained=wish.drained, excluded=wish.excluded)
+    name: str, wish: NodeWish, zone: str, resources: Sequence[str], server: Mapping[str, Number]
+) -> Master:  # fmt: skip
+    capacity = {k: most for k, most in {**server, **wish.capacity}.items() if not resources or k in resources}
+    return Master(name, wish.weight, zone if wish.zone is None else wish.zone, capacity, wish.drained, wish.excluded)
 
 
 def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes: dict[str, NodeWish]) -> None:
     """Apply a weight or drain of the command line, which overrides the file."""
     node = _find(option.node, topology, lambda reason: PlanError(f"{option.option} {option.node}: {reason}"))
     assert node is not None
-    wish = wishes.get(node.id) or NodeWish(node.id, (), placement.weight, capacity=placement.capacity)
+    wish = wishes.get(node.id) or _usual(placement)
     if option.weight is None:
         wishes[node.id] = replace(wish, drained=True, excluded=False)
     else:

@@ -114,13 +114,6 @@ class Scaled:
         """Return the masters that may take slots: neither drained nor excluded."""
         return [n for n, m in enumerate(self.masters) if not m.drained and not m.excluded]
 
-    def held(self) -> list[list[int]]:
-        """Return the slots of every master."""
-        held: list[list[int]] = [[] for _ in self.masters]
-        for s, n in enumerate(self.owner):
-            held[n].append(s)
-        return held
-
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
         """Return the load of every master and resource, ``[n][r]``, for *owner*."""
         columns = []
@@ -166,10 +159,8 @@ def validate(problem: Problem) -> Scaled:
         raise PlanError(f"the cost of moves is measured in {problem.cost}, but no loads of it are given")
     if exact(problem.headroom, "headroom") > 1:
         raise PlanError(f"headroom is {problem.headroom}: a part of the tolerance, at most 1")
-    exact(problem.bytes_budget or 0, "bytes_budget")
-    exact(problem.data_budget or 0, "data_budget")
-    exact(problem.slot_cost, "slot_cost")
-    exact(problem.gain_min, "gain_min")
+    for name in ("bytes_budget", "data_budget", "slot_cost", "gain_min"):
+        exact(getattr(problem, name) or 0, name)
     foreign = next((name for name in problem.soft if name not in resources), None)
     if foreign is not None:
         raise PlanError(f"{foreign} is a soft goal, but no loads of it are given")

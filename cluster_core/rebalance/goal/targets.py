@@ -380,6 +380,16 @@ def _least_share(rooms: list[int], total: int) -> Fraction:
     return Fraction(1)
 
 
+def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
+    """Return per resource the heaviest load of a remaining master over its fair share; 0 without load."""
+    worst = [Fraction(0)] * len(scaled.resources)
+    for n, row in enumerate(scaled.totals(owner)):
+        for r, load in enumerate(row):
+            if targets.fair[n][r]:
+                worst[r] = max(worst[r], load / targets.fair[n][r])
+    return worst
+
+
 def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
     """Return whether a drained master holds slots."""
     return any(scaled.masters[n].drained for n in set(owner))

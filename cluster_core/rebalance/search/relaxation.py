@@ -20,7 +20,6 @@ NEAR = 1e-3
 SLACK_COST = 50.0
 """Cost of a mean slot above a limit: more than any move saves."""
 FIRST_TAKERS = 4
-NONE = np.zeros(0)
 
 
 class Relaxation:
@@ -36,8 +35,6 @@ class Relaxation:
         self.prices = self._cover_prices()
         self.staying = self.prices[: len(arrays.limits)].copy()
         self.bound = self._evaluate(self.prices)[0]
-        self.value = 0.0
-        """Moved cost of the solution, in mean slots' cost."""
         self.parts: dict[int, list[tuple[float, int]]] = {}
         """Shares and masters of each slot that the solution moves."""
 
@@ -131,7 +128,6 @@ class Relaxation:
             if is_near or not fresh or program.steps >= STEPS_MAX:
                 break
             columns.add(fresh)
-        self.value = solution.cost
         self.parts = columns.parts(solution.values[rows:])
 
     def make_whole(self, part: float) -> None:
@@ -143,7 +139,7 @@ class Relaxation:
             self._columns.settle({s: int(at[s]) for s in first})
             settled.update(first)
             solution = self._program.solve(STEPS_MAX)
-            self.value, self.parts = solution.cost, self._columns.parts(solution.values[self._rows :])
+            self.parts = self._columns.parts(solution.values[self._rows :])
 
     def _divided(self) -> list[int]:
         return [s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6]

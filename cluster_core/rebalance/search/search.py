@@ -199,7 +199,7 @@ class Search:
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
             return None
-        if takers <= RELAXED_MASTERS_MAX:
+        if takers <= RELAXED_MASTERS_MAX and not self._arrays.zone_names:
             self._relax()
         return place_heavy(self._arrays, self._relaxation)
 

@@ -105,7 +105,7 @@ def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool =
     if not last:
         return None
     journal = read_journal(PlanJournal(root, last[0]["plan_id"]).read())
-    if journal.is_empty or (journal.has_ended and not even_ended):
+    if not journal.intents or (journal.has_ended and not even_ended):
         return None
     stored = read_unchanged_plan(root, last[0]["plan_id"])
     return stored if {node.id for node in stored.nodes} & _nodes_listed_by(first, access) else None
