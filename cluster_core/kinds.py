@@ -76,6 +76,7 @@ class EventKind(StrEnum):
 
     # Steps of incidents on the bus (`gold/incident_steps`).
     LAST_SIGN = "last-sign"
+    CUT_OFF = "cut-off"
     REPORT = "report"
     UNSERVED = "unserved"
     UNREACHED = "unreached"

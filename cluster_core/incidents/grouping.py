@@ -21,7 +21,7 @@ ALIKE: Final = (
 MIXED: Final = (
     EventKind.PFAIL, EventKind.REPORT, EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.TRUSTED,
     EventKind.ADOPTED, EventKind.FOLLOWS, EventKind.NO_VOTE, EventKind.VOTE_REFUSED, EventKind.LAST_SIGN,
-    EventKind.BACK, EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED, EventKind.UNSERVED,
+    EventKind.BACK, EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.CUT_OFF, EventKind.PROCESS_STARTED, EventKind.UNSERVED,
     EventKind.UNREACHED, EventKind.NO_REPLICA, EventKind.BARRED, EventKind.ELECTION_SCHEDULED,
     EventKind.ELECTION_STALLED, EventKind.ELECTION_RESET, EventKind.DEMOTED, EventKind.REFUSED,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from cluster_core.formats.prometheus_answer import MetricSample
@@ -185,6 +186,11 @@ class History:
             if old:
                 epoch_resets.append((old, node, rows[0].valid_from_ns))
         return epoch_resets
+
+    def poll_pause_ns(self, node: str) -> int:
+        """Return the median pause between a node's replies to polls; 0 if unknown."""
+        pauses = sorted(second - first for first, second in pairwise(self.answered_ns.get(node, ())))
+        return pauses[len(pauses) // 2] if pauses else 0
 
     @cached_property
     def restarts(self) -> list[Restart]:

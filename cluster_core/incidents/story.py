@@ -116,8 +116,8 @@ def _collision(incident: Incident, names: Names) -> str:
 
 def _partition(incident: Incident, names: Names) -> str:
     nodes = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
-    if incident.variant == "still talking":
-        return f"{nodes} could not be reached by most others but still sent messages"
+    if incident.variant == "cut off":
+        return f"{nodes} ran, but most others did not reach {'it' if len(incident.nodes) == 1 else 'them'}"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
     after = seconds(milliseconds(incident.started_ns, back_ns))
     text = f"{nodes} fell silent together and answered again after {after}"
@@ -163,6 +163,8 @@ def _causes(incident: Incident, process: str) -> list[str]:
     kinds = [step.kind for step in incident.steps if step.actor == incident.subject]
     if EventKind.PROCESS_ENDED in kinds:
         return [f"Cause: {process} ended"]
+    if EventKind.CUT_OFF in kinds:
+        return [f"Cause: {process} ran, but the other nodes did not reach it"]
     return [f"Cause: {process} hung; its machine accepted connections"] if EventKind.PROCESS_IDLE in kinds else []
 
 
@@ -368,6 +370,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
     EventKind.PROCESS_ENDED: "the process of {actor} ended{how}",
     EventKind.PROCESS_IDLE: "the process of {actor} hangs: it accepts connections and answers nothing",
+    EventKind.CUT_OFF: "the process of {actor} runs, out of reach of the others: it answers a poll or writes its log",
     EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
     EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
     EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",

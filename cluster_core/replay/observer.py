@@ -36,6 +36,8 @@ TICKS_BEHIND_MAX: Final = 600
 """Maximum ticks simulated after a silence, against clock jumps."""
 SILENCE_NS: Final = 1_000_000_000
 """A node without peers is silent; commands before its first message are dated this long before its first link."""
+UNANSWERED_NS: Final = 500_000_000
+"""A process that leaves an accepted connection unanswered for this long hangs."""
 BEHIND_MAX: Final = 200_000
 """Maximum evidence waiting for new owners of slots."""
 BUS_PORT_OFFSET: Final = 10_000
@@ -84,7 +86,7 @@ class ObserverReplay:
         self._cut = CutHeaders()
         self._cut_rows: list[ReplayRow] = []
         self._signs = ProfileSigns()
-        self._sent_ns = self._closed_ns = self._idle_ns = 0
+        self._sent_ns = self._closed_ns = self._accepted_ns = self._idle_ns = 0
 
     @property
     def node(self) -> ClusterNode | None:
@@ -295,9 +297,13 @@ class ObserverReplay:
                 recorder.apply(ev.ForgetOrdered(peer.id), CauseSeen(Cause.LINK_DROPPED, seen.ref))
 
     def _note_idle(self, recorder: Recorder, seen: LinkSeen) -> None:
-        """Record that the host accepts connections while the process is silent for too long."""
+        """Record that a silent process leaves an accepted connection unanswered; a partition's end opens some, too."""
         silence_ns = max(self._timeout_ms * 500_000, SILENCE_NS) + 2 * TICK_NS
-        if not self._down and self._sent_ns > self._idle_ns and seen.ts_ns - self._sent_ns > silence_ns:
+        if self._down or seen.ts_ns - self._sent_ns <= silence_ns:
+            return
+        if self._accepted_ns <= self._sent_ns:
+            self._accepted_ns = seen.ts_ns
+        elif self._idle_ns <= self._sent_ns and seen.ts_ns - self._accepted_ns >= UNANSWERED_NS:
             self._idle_ns = seen.ts_ns
             self._note_process(recorder, EventKind.PROCESS_IDLE, seen.ts_ns, seen.ref)
 

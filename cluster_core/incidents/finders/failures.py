@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.history.processes import SAME_NS, Restart, Resync
-from cluster_core.history.samples import StateChange
+from cluster_core.history.samples import MISSED_POLLS, StateChange
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step, milliseconds
@@ -17,7 +17,8 @@ from cluster_core.kinds import EventKind, IncidentKind
 class Episode(NamedTuple):
     """A continuous period in which at least one observer marked *subject* PFAIL or FAIL.
 
-    *silent_from_ns*: its last message, None if unknown; *back_ns*: its next one; *talked*: it kept sending.
+    *silent_from_ns*: its last message, None if unknown; *back_ns*: its next one; *talked*: it kept sending; *alive_ns*:
+    it answered a poll or wrote a log line while the others did not reach it.
     """
 
     subject: str
@@ -31,6 +32,12 @@ class Episode(NamedTuple):
     agreed: bool
     by_most: bool
     talked: bool
+    alive_ns: int | None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether its process was active while the others did not reach it."""
+        return self.talked or self.alive_ns is not None
 
     @property
     def started_ns(self) -> int:
@@ -69,6 +76,7 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
     to_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     last, back = _silence(history, subject, from_ns)
     signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
+    silent_from_ns, back_ns = last.to_ns if last else signs_ns[0], back.from_ns if back else signs_ns[1]
     observers = {spell.observer for spell in spells}
     knowing = [
         observer
@@ -80,13 +88,14 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
         tuple(spells),
         from_ns,
         to_ns,
-        last.to_ns if last else signs_ns[0],
+        silent_from_ns,
         last.last_ref if last else -1,
-        back.from_ns if back else signs_ns[1],
+        back_ns,
         back.first_ref if back else -1,
         agreed=any(spell.fail_ns is not None for spell in spells),
         by_most=2 * len(observers) > len(knowing),
         talked=last is None and _talks(history, subject, from_ns, to_ns),
+        alive_ns=_alive_ns(history, subject, from_ns, [back_ns, *ends]),
     )
 
 
@@ -101,8 +110,23 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
     answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= pfail_ns)
     lines = [line.ts_ns for line in history.lines.of_node.get(subject, ()) if line.ts_ns > answered_ns]
     last_ns = max([answered_ns, *(ts_ns for ts_ns in lines if ts_ns <= pfail_ns)])
-    later = [ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns]
-    return last_ns, min(later, default=None)
+    next_ns = min((ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns), default=None)
+    was_silent = next_ns is None or next_ns - last_ns >= MISSED_POLLS * history.poll_pause_ns(subject)
+    return (last_ns, next_ns) if was_silent else (None, None)
+
+
+def _alive_ns(history: History, subject: str, from_ns: int, ends: Sequence[int | None]) -> int | None:
+    """Return the first answer or log line of a node between PFAIL and the first of *ends*; None if it was restarted.
+
+    What it does as it comes back proves nothing: a stopped process writes and answers at once when it is continued.
+    """
+    end_ns = min((end for end in ends if end is not None), default=history.last_ns)
+    if any(restart.node == subject and restart.is_within(from_ns, end_ns) for restart in history.restarts):
+        return None
+    signs = [line.ts_ns for line in history.lines.of_node.get(subject, ())]
+    signs += history.answered_ns.get(subject, ())
+    last_ns = end_ns - history.thresholds.silence_ns
+    return min((ts_ns for ts_ns in signs if from_ns <= ts_ns <= last_ns), default=None)
 
 
 def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> bool:
@@ -196,6 +220,8 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
             abs(step.ts_ns - restart.start_ns) <= SAME_NS and step.kind == EventKind.PROCESS_STARTED for step in steps
         ):
             steps += restart_steps(restart)
+    if episode.alive_ns is not None and not steps:
+        steps.append(Step(episode.alive_ns, EventKind.CUT_OFF, episode.subject, episode.subject))
     return steps
 
 
@@ -298,7 +324,7 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
 
 
 STEP_ORDER = (
-    EventKind.LAST_SIGN, EventKind.PROCESS_ENDED, *UNSERVED, EventKind.PROCESS_IDLE, "pfail", EventKind.VOTER_GONE, "report", EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.NO_REPLICA, "barred", EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_REQUESTED,
+    EventKind.LAST_SIGN, EventKind.PROCESS_ENDED, *UNSERVED, EventKind.PROCESS_IDLE, "pfail", EventKind.CUT_OFF, EventKind.VOTER_GONE, "report", EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.NO_REPLICA, "barred", EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_REQUESTED,
     EventKind.MANUAL_FAILOVER_MFSTART, "paused", EventKind.MANUAL_FAILOVER_PAUSED, EventKind.ELECTION_SCHEDULED, EventKind.ELECTION_STALLED, EventKind.ELECTION_STARTED,
     "vote", EventKind.NO_VOTE, EventKind.VOTE_REFUSED, "won", EventKind.TOOK_OVER, "adopted", "follows", EventKind.PROCESS_STARTED, "back", "demoted", "trusted", EventKind.STATE_OK,
 )  # fmt: skip

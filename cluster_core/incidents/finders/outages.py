@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import pairwise
 from operator import or_
 from typing import Any, Final, NamedTuple
 
@@ -200,13 +199,17 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
     """Return the periods in which *node* did not serve, whatever its slots."""
     restarts = [ended for ended in history.restarts if ended.node == node]
     lacks = [_down(history, ended) for ended in restarts]
+    cut_off: list[Interval] = []  # not limited by its own answers
     for episode in episodes:
         if (
             episode.subject == node
             and not episode.talked
             and (episode.agreed or (episode.by_most and episode.back_ns is not None))
         ):
-            _add(lacks, _silence(history, episode))
+            if episode.alive_ns is None:
+                _add(lacks, _silence(history, episode))
+            else:
+                cut_off.append(_silence(history, episode))
     for lack in silences(history.samples, node, history.alive_ns(node)):
         if not any(restart.is_within(lack.from_min_ns, lack.to_max_ns) for restart in restarts):
             _add(lacks, lack)
@@ -220,7 +223,7 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
         lacks = [
             lack if lack.to_max_ns is None else lack._replace(to_max_ns=lack.to_max_ns + REJOIN_NS) for lack in lacks
         ]
-    return [*(_limited(lack, served) for lack in lacks), *_refusals(history, node)]
+    return [*(_limited(lack, served) for lack in lacks), *cut_off, *_refusals(history, node)]
 
 
 def _add(intervals: list[Interval], silence: Interval) -> None:
@@ -302,7 +305,8 @@ def _silence(history: History, episode: Episode) -> Interval:
     down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
     back_min_ns = max(high, (back_ns or 0) - TICK_NS) if has_headers else min(down_ns, back_ns or down_ns)
     to_min_ns = down_ns if back_ns is None else back_min_ns
-    is_dead = bool(ended) or (not has_headers and bool(history.answered_ns.get(node)))
+    is_polled = not has_headers and bool(history.answered_ns.get(node))
+    is_dead = bool(ended) or (is_polled and episode.alive_ns is None)
     return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
 
 
@@ -335,12 +339,11 @@ def _is_by_rule(history: History, spell: PfailSpell) -> bool:
 
 def _missed_poll_ns(history: History, node: str, last_ns: int) -> int | None:
     """Return when the first missed poll after *last_ns* was due; None if none is known."""
-    answers = history.answered_ns.get(node, ())
-    gaps = sorted(second - first for first, second in pairwise(answers))
+    answers, pause_ns = history.answered_ns.get(node, ()), history.poll_pause_ns(node)
     at = bisect_right(answers, last_ns)
-    if not gaps or not at or (at < len(answers) and answers[at] - last_ns < MISSED_POLLS * gaps[len(gaps) // 2]):
+    if not pause_ns or not at or (at < len(answers) and answers[at] - last_ns < MISSED_POLLS * pause_ns):
         return None
-    return answers[at - 1] + int(HOLE * gaps[len(gaps) // 2])
+    return answers[at - 1] + int(HOLE * pause_ns)
 
 
 def _refusals(history: History, node: str) -> Iterator[Interval]:

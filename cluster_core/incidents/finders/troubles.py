@@ -16,18 +16,24 @@ from cluster_core.replay.rows import EpochRow
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-PART_STEPS: Final = (EventKind.LAST_SIGN, EventKind.PROCESS_IDLE, EventKind.FAIL_DECIDED, EventKind.BACK)
+PART_STEPS: Final = (
+    EventKind.LAST_SIGN,
+    EventKind.PROCESS_IDLE,
+    EventKind.CUT_OFF,
+    EventKind.FAIL_DECIDED,
+    EventKind.BACK,
+)
 """Steps of each failure that a partition includes."""
 
 
 def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]:
     """Return nodes that were alive but unreachable for most others.
 
-    Either they kept sending, or several stopped and resumed together, as in a network partition or a stalled host. A
+    Either they were active, or several stopped and resumed together, as in a network partition or a stalled host. A
     master with its replicas alone is one failure.
     """
     groups: list[list[Episode]] = []
-    cut = (member for member in episodes if member.by_most and (member.talked or member.back_ns is not None))
+    cut = (member for member in episodes if member.by_most and (member.is_cut_off or member.back_ns is not None))
     for episode in (member for member in cut if not has_ended(history, member)):
         group = next((group for group in groups if _together(history, group[0], episode)), None)
         if group is None:
@@ -37,7 +43,7 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
     return [
         _partition(history, group)
         for group in groups
-        if group[0].talked or len({_shard(history, member) for member in group}) > 1
+        if group[0].is_cut_off or len({_shard(history, member) for member in group}) > 1
     ]
 
 
@@ -48,9 +54,9 @@ def _shard(history: History, episode: Episode) -> str:
 
 def _together(history: History, first: Episode, other: Episode) -> bool:
     slack_ns = history.thresholds.together_ns
-    if first.talked != other.talked or first.subject == other.subject:
+    if first.is_cut_off != other.is_cut_off or first.subject == other.subject:
         return False
-    if first.talked:
+    if first.is_cut_off:
         return abs(first.from_ns - other.from_ns) <= slack_ns
     backs = abs((first.back_ns or 0) - (other.back_ns or 0))
     return abs(first.started_ns - other.started_ns) <= slack_ns and backs <= slack_ns
@@ -76,7 +82,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     return Incident(
         kind=IncidentKind.PARTITION,
-        variant="still talking" if group[0].talked else "silent together",
+        variant="cut off" if group[0].is_cut_off else "silent together",
         subject=group[0].subject if len(group) == 1 else "",
         started_ns=started_ns,
         ended_ns=ended_ns if back_ns is None or ended_ns is None else max(back_ns, ended_ns),
@@ -128,10 +134,14 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
 
 
 def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
-    """Return nodes that were marked PFAIL repeatedly."""
+    """Return nodes that were marked PFAIL repeatedly, by nodes that were not cut off themselves."""
     by_node: dict[str, list[Episode]] = {}
+    cut_off = [episode for episode in episodes if episode.by_most and episode.is_cut_off]
     for episode in episodes:
-        by_node.setdefault(episode.subject, []).append(episode)
+        observers = {spell.observer for spell in episode.spells}
+        lost = {other.subject for other in cut_off if other.covers(episode.from_ns)}
+        if not observers <= lost:
+            by_node.setdefault(episode.subject, []).append(episode)
     incidents = []
     for subject, spells in by_node.items():
         groups = runs(spells, history.thresholds.flap_window_ns, lambda spell: spell.from_ns)

@@ -10,6 +10,7 @@ from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.story import summary_of
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import NodeViewRow
 from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns, quiet_tale
@@ -346,7 +347,7 @@ def test_a_sending_node_that_its_peers_miss_is_cut_off() -> None:
     """The capture hears it, the others do not."""
     incidents = changes_of(cut(C, talk=True))
 
-    assert ("partition", "still talking", C, "") in incidents
+    assert ("partition", "cut off", C, "") in incidents
 
 
 def test_without_messages_no_node_is_cut_off() -> None:
@@ -355,6 +356,34 @@ def test_without_messages_no_node_is_cut_off() -> None:
     tale.headers = []
 
     assert [kind for kind, *_ in changes_of(tale)] == ["failure"]
+
+
+def polls(node: str, *seconds: float) -> dict[tuple[str, Source], list[MetricSample]]:
+    """Replies of *node* to polls."""
+    return {(node, Source.POLL): [MetricSample(ns(at_s), ns(at_s), node) for at_s in seconds]}
+
+
+def test_a_node_that_answers_polls_while_others_miss_it_is_cut_off() -> None:
+    """A process that is stopped answers nothing, and at once when it is continued."""
+    tale = cut(C)
+    running = find_incidents(tale.history(samples=polls(C, *range(30))))
+    stopped = find_incidents(tale.history(samples=polls(C, *range(11), *range(18, 30))))
+
+    assert [(incident.kind, incident.variant) for incident in running] == [
+        ("partition", "cut off"),
+        ("failure", "agreed"),
+    ]
+    assert "its process ran, but the other nodes did not reach it" in summary_of(running[1], {})
+    assert [incident.kind for incident in stopped] == ["failure"]
+
+
+def test_marks_of_a_node_that_is_cut_off_are_no_flapping_of_the_others() -> None:
+    tale = cut(C)
+    for at_s in (12.0, 14.0, 16.0):
+        tale.view(C, A, at_s, at_s + 0.1, flags="master,fail?")
+    incidents = find_incidents(tale.history(samples=polls(C, *range(30))))
+
+    assert "flapping" not in [incident.kind for incident in incidents]
 
 
 def test_a_history_without_rows_has_no_incidents() -> None:

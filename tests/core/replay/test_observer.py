@@ -569,4 +569,16 @@ def test_connections_separate_an_ended_process_from_a_stopped_one() -> None:
         for tape in (ended, still)
     ]
 
-    assert processes == [[("process-ended", 3.2), ("process-started", 6.0)], [("process-idle", 4.5)]]
+    assert processes == [[("process-ended", 3.2), ("process-started", 6.0)], [("process-idle", 5.0)]]
+
+
+def test_a_process_that_answers_a_new_connection_at_once_did_not_hang() -> None:
+    """When a partition ends, the first packets are new connections to a node that nobody heard for long."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3.1, A, B)
+    for number in range(3):
+        tape.link(6 + number / 1000, B, "opened", outbound=False, by_us=False)
+    steady(tape, 9, A, start_s=6.004)
+
+    assert [row.kind for row in tape.replay() if isinstance(row, EventRow)] == []
