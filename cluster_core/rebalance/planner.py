@@ -314,15 +314,11 @@ def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[Wo
     """Return per resource the heaviest masters now and under *owner*."""
     before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
     return tuple(
-        WorstLoad(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
+        WorstLoad(name, before[r], after[r], max([targets.relaxed[r], *(h.ratio for h in targets.heavy if h.resource == name)]),
+                  targets.floors[r].ratio,
               targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
         for r, name in enumerate(scaled.resources)
     )  # fmt: skip
-
-
-def _heaviest(targets: Targets, r: int) -> Fraction:
-    name = targets.floors[r].resource
-    return max((h.ratio for h in targets.heavy if h.resource == name), default=Fraction(0))
 
 
 def _given(value: Number) -> int | float:

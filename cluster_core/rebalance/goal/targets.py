@@ -87,11 +87,11 @@ def find_targets(scaled: Scaled) -> Targets:
         relaxed.append(ratio)
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
-    limits = _limits(scaled, fair, capacity, relaxed, takers)
+    limits = _limits(scaled, fair, capacity, relaxed)
     small = [] if heavy else too_small(scaled, limits)
     common = _with_least(scaled, limits, small)
-    hosts = _host(scaled, capacity, common, heavy, takers)
-    share, forced = _zone_share(scaled, common, heavy, takers, orders)
+    hosts = _host(scaled, capacity, common, heavy)
+    share, forced = _zone_share(scaled, common, heavy, orders)
     return Targets(
         tuple(tuple(row) for row in fair),
         tuple(capacity),
@@ -170,8 +170,11 @@ def fair_shares(
     """
     takers = scaled.takers()
     fair = [[Fraction(0)] * len(totals) for _ in scaled.masters]
-    most = {n: _largest_part(capacity[n], totals) for n in takers}
-    parts = share_out(1, [(scaled.weights[n], most[n]) for n in takers])
+    most = [
+        min((Fraction(m, total) for m, total in zip(capacity[n], totals, strict=True) if m is not None and total), default=None)
+        for n in takers
+    ]  # fmt: skip
+    parts = share_out(1, [(scaled.weights[n], part) for n, part in zip(takers, most, strict=True)])
     whole = sum(parts, Fraction(0)) == 1
     for r, total in enumerate(totals):
         if not whole:
@@ -187,12 +190,6 @@ def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
     fair = {master.id: row[r] for master, row in zip(scaled.masters, find_targets(scaled).fair, strict=True) if row[r]}
     whole = sum(fair.values())
     return {node: float(share / whole) for node, share in fair.items()}
-
-
-def _largest_part(capacity: Sequence[int | None], totals: Sequence[int]) -> Fraction | None:
-    """Return the largest part of all data within every capacity of a master; None without capacities."""
-    parts = [Fraction(most, total) for most, total in zip(capacity, totals, strict=True) if most is not None and total]
-    return min(parts, default=None)
 
 
 def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | None]]) -> list[Fraction]:
@@ -226,13 +223,12 @@ def _capacity(scaled: Scaled, n: int) -> tuple[int | None, ...]:
 
 
 def _limits(
-    scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
-    takers: list[int],
+    scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction]
 ) -> list[list[int]]:  # fmt: skip
     """Return limits in whole units: relaxed fair shares within capacity, down to sums of slots."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     grains = [math.gcd(*load) or 1 for load in scaled.loads]
-    for n in takers:
+    for n in scaled.takers():
         for r, most in enumerate(capacity[n]):
             limit = int(relaxed[r] * fair[n][r])
             limit = limit if most is None else min(limit, most)
@@ -283,16 +279,11 @@ def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     """Return *targets* with the heavy slots' masters in *owner* as hosts, if they have capacity."""
     if not targets.heavy:
         return targets
-    at = {h.slot: owner[h.slot] for h in targets.heavy}
-    hosts = {s: n for s, n in at.items() if _may_host(scaled, targets.capacity, s, n)}
+    takers, at = scaled.takers(), {h.slot: owner[h.slot] for h in targets.heavy}
+    hosts = {s: n for s, n in at.items() if n in takers and fits(scaled, targets.capacity, s, n)}
     return replace(
         targets, hosts=tuple(sorted(hosts.items())), caps=_caps_of(scaled, targets.common, targets.heavy, hosts)
     )
-
-
-def _may_host(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
-    master = scaled.masters[n]
-    return not master.drained and not master.excluded and fits(scaled, capacity, s, n)
 
 
 def _caps_of(
@@ -307,8 +298,7 @@ def _caps_of(
 
 
 def _host(
-    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
-    takers: list[int],
+    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot]
 ) -> dict[int, int]:  # fmt: skip
     """Assign each heavy slot to a master with capacity, at least cost of moves."""
     ratio: dict[int, Fraction] = {}
@@ -324,7 +314,7 @@ def _host(
                 held[n] += cost[t]
                 leaves[n] += cost[t] if any(load[t] for load in filled) else 0
         home, more = scaled.owner[s], {}
-        for n in takers:
+        for n in scaled.takers():
             if n not in hosts.values() and (n == home if s in scaled.fixed else fits(scaled, capacity, s, n)):
                 own = cost[s] if n == home else 0
                 more[n] = cost[s] - own + leaves[n] - max(0, held[n] + own - common[n][scaled.cost])
@@ -339,7 +329,7 @@ def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: 
 
 
 def _zone_share(
-    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int], orders: list[list[int]]
+    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], orders: list[list[int]]
 ) -> tuple[Fraction | None, bool]:  # fmt: skip
     """Return the requested zone share, or the smallest one not proven impossible.
 
@@ -349,7 +339,7 @@ def _zone_share(
     asked = scaled.problem.zone_share_max
     if asked is None:
         return None, False
-    share = exact(asked, "zone_share_max")
+    share, takers = exact(asked, "zone_share_max"), scaled.takers()
     names = list(dict.fromkeys(scaled.masters[n].zone for n in takers))
     least = share
     for r, name in enumerate(scaled.resources):
