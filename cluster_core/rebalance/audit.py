@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.refusals import name_of
+from cluster_core.rebalance.execution.refusals import name_of, short_slots
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.slots.slot_set import SlotSet
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
@@ -74,7 +73,7 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
             owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
             now, then = name_of(stored, owner), name_of(stored, stored.plan.owners_after[first])
             wrong.append(
-                f"{node.address}: slots {_ranges(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
+                f"{node.address}: slots {short_slots(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
     opened = sorted({slot for node in sight.nodes.values() for slot in (*node.migrating, *node.importing)})
     count = len(stored.plan.owners_after)
@@ -84,7 +83,7 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
         Finding(OWNERS, "", 0.0, float(worst), 0.0, not wrong, _few(wrong) or kept),
         Finding(
             OPEN_SLOTS, "", 0.0, float(len(opened)), 0.0, not opened,
-            f"slots {_ranges(opened)} are migrating or importing" if opened else "no slot is migrating or importing",
+            f"slots {short_slots(opened)} are migrating or importing" if opened else "no slot is migrating or importing",
         ),
     ]  # fmt: skip
 
@@ -101,7 +100,7 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     for node, slot in sorted(held):
         by_node.setdefault(node, []).append(slot)
     details = [
-        f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {_ranges(slots)}"
+        f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {short_slots(slots)}"
         for node, slots in by_node.items()
     ]
     keys = float(sum(held.values()))
@@ -156,12 +155,6 @@ def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None
 def is_kept(findings: Iterable[Finding]) -> bool:
     """Return whether no finding reports a broken promise."""
     return all(finding.kept is not False for finding in findings)
-
-
-def _ranges(slots: Sequence[int]) -> str:
-    ranges = SlotSet(slots).ranges()
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:DETAILS_MAX]]
-    return " ".join(parts) + (f" and {len(ranges) - DETAILS_MAX} more ranges" if len(ranges) > DETAILS_MAX else "")
 
 
 def _few(sentences: Sequence[str]) -> str:

@@ -27,7 +27,6 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
     limits = find_targets(replace(scaled, tolerance=plan.tolerance)) if plan.tolerance else targets
     bounded = kept(scaled, limits, owner)
     return [
-        *_check_capacity(scaled, targets, plan, owner),
         *_check_limits(scaled, targets, plan, owner),
         *_check_sums(scaled, targets, plan, owner),
         *_check_floors(scaled, targets, plan),
@@ -54,11 +53,14 @@ def _check_moves(scaled: Scaled, plan: Plan, index: Mapping[str, int]) -> list[s
 
 
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """Check that a plan with this claim keeps every limit and empties all drained masters."""
-    if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
-        return []
-    wrong = []
+    """Check that no slot moves into a master that ends above its capacity; if claimed, that all limits are kept."""
     sums, caps = scaled.totals(owner), rehost(scaled, targets, owner).caps
+    over = {scaled.masters[n].id for n in above_capacity(targets, sums)}
+    wrong = [
+        f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over
+    ]
+    if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
+        return wrong
     for n, master in enumerate(scaled.masters):
         if master.drained:
             if n in owner:
@@ -146,12 +148,6 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
     if not fine:
         wrong.append("the plan was made for another tolerance than was asked for")
     return wrong
-
-
-def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
-    """Check that no slot moves into a master that ends above its capacity."""
-    over = {scaled.masters[n].id for n in above_capacity(targets, scaled.totals(owner))}
-    return [f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over]
 
 
 def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:

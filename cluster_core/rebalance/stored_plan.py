@@ -179,36 +179,21 @@ def _decode(kind: Any, value: Any) -> Any:
     """Convert *value* to *kind* by the annotations of this package's classes."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _decode_one_of(inner, value)
-    if kind is Fraction:
-        return Fraction(value)
-    if isinstance(kind, type) and issubclass(kind, Enum):
+        if value is None or isinstance(value, int | float) or (isinstance(value, str) and Fraction not in inner):
+            return value
+        others = (int, float, types.NoneType)
+        return _decode(
+            Fraction if isinstance(value, str) else next(k for k in reversed(inner) if k not in others), value
+        )
+    if kind is Fraction or (isinstance(kind, type) and issubclass(kind, Enum)):
         return kind(value)
-    if origin is tuple:
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(_decode(inner[0], entry) for entry in value)
+    if origin is tuple and inner[1] is not Ellipsis:
         return tuple(_decode(part, entry) for part, entry in zip(inner, value, strict=True))
     if origin is not None and issubclass(origin, Mapping):
         return {key: _decode(inner[1], entry) for key, entry in value.items()}
-    if origin is not None and issubclass(origin, Sequence):
+    if origin is not None:
         return tuple(_decode(inner[0], entry) for entry in value)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = _hints(kind)
-        names = [f.name for f in dataclasses.fields(kind)]
-        return kind(**{n: _decode(hints[n], entry) for n, entry in zip(names, value, strict=len(value) > len(names))})
-    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        hints = _hints(kind)
-        return kind(*(_decode(hints[n], entry) for n, entry in zip(kind._fields, value, strict=True)))
-    return value
-
-
-def _decode_one_of(kinds: tuple[Any, ...], value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        return _decode(next(kind for kind in kinds if get_origin(kind) is not None), value)
-    if isinstance(value, str) and Fraction in kinds:
-        return Fraction(value)
-    if isinstance(value, list):
-        return _decode(next(kind for kind in kinds if kind not in (int, float, type(None), Fraction)), value)
+    if names := getattr(kind, "_fields", ()) or tuple(getattr(kind, "__dataclass_fields__", ())):
+        hints = _hints(kind)  # later fields may be missing
+        return kind(*(_decode(hints[n], entry) for n, entry in zip(names, value, strict=len(value) > len(names))))
     return value

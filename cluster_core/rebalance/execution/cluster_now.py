@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import chain
+from operator import and_, or_
 from typing import Any
 
 from cluster_core.errors import DecodeError
@@ -115,17 +117,8 @@ class ClusterSight:
         views = [dict(node.owners) for node in self.nodes.values() if node.owners]
         if all(view == views[0] for view in views):
             return SlotSet()
-        names = dict.fromkeys(name for view in views for name in view)
-        disputed_slots = SlotSet()
-        for name in names:
-            claims = [view.get(name, SlotSet()) for view in views]
-            everywhere = claims[0]
-            anywhere = SlotSet()
-            for claim in claims:
-                everywhere &= claim
-                anywhere |= claim
-            disputed_slots |= anywhere - everywhere
-        return disputed_slots
+        claims = [[view.get(name, SlotSet()) for view in views] for name in dict.fromkeys(chain(*views))]
+        return reduce(or_, (reduce(or_, slots) - reduce(and_, slots) for slots in claims))
 
     def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
         """Return, by node, slots of *slots* with a wrong owner in its view, each with the right one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
@@ -149,7 +149,7 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
         if before != now:
             changed.setdefault((before, now), []).append(slot)
     sentences = [
-        f"slots {_short(SlotSet(slots))}: owner is {now or 'nobody'}, in the plan {before}"
+        f"slots {short_slots(slots)}: owner is {now or 'nobody'}, in the plan {before}"
         for (before, now), slots in changed.items()
     ]
     sentences += [
@@ -173,7 +173,7 @@ def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> l
         if owners[slot] != source and not journal.holds(slot, owners[slot]):
             slots_by_owner.setdefault(owners[slot], []).append(slot)
     return [
-        f"slots {_short(SlotSet(slots))} stay with {name_of(stored, owner)}: this plan did not move them there"
+        f"slots {short_slots(slots)} stay with {name_of(stored, owner)}: this plan did not move them there"
         for owner, slots in slots_by_owner.items()
     ]
 
@@ -181,7 +181,7 @@ def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> l
 def _disagreement(now: Situation) -> list[str]:
     """Return slots with disputed owners, except those that the plan just moved."""
     disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents and not now.rollback)
-    return [f"the masters do not agree on the owner of slots {_short(disputed)}"] if disputed else []
+    return [f"the masters do not agree on the owner of slots {short_slots(disputed)}"] if disputed else []
 
 
 def _open(now: Situation) -> list[str]:
@@ -203,7 +203,7 @@ def _open(now: Situation) -> list[str]:
 def _foreign_jobs(now: Situation) -> list[str]:
     ends = ends_of(now.batches)
     return [
-        f"{now.name(job.source)} is moving slots {_short(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
+        f"{now.name(job.source)} is moving slots {short_slots(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
         "wait for it or cancel it"
         for job in now.sight.active_jobs()
         if not is_ours(job.slots, job.source, job.target, now.journal)
@@ -267,6 +267,7 @@ def _room(now: Situation) -> list[str]:
     return list(reasons.values())
 
 
-def _short(slots: SlotSet) -> str:
-    text = str(slots)
+def short_slots(slots: Iterable[int]) -> str:
+    """Return *slots* as in CLUSTER NODES, cut after some ranges."""
+    text = str(slots if isinstance(slots, SlotSet) else SlotSet(slots))
     return text if len(text) <= 60 else text[:60].rsplit(" ", 1)[0] + " …"

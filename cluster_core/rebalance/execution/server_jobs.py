@@ -50,21 +50,17 @@ def run_batch(run: Run, batch: Batch) -> Steps[bool]:
 
 
 def _run_piece(run: Run, batch: Batch) -> Steps[bool]:
-    left: Sequence[Job] = batch.jobs
     failure = ""
     for attempt in range(1, run.settings.attempts + 1):
         if run.stop:
             return False
-        left, failure = yield from _run_once(run, Batch(batch.number, tuple(left)))
-        if not left:
-            break
-        if run.stop:
-            return False
+        left, failure = yield from _run_once(run, batch)
+        if not left or run.stop:
+            return not left
+        batch = Batch(batch.number, tuple(left))
         yield from run.rest(attempt)
         yield from run.look_when_ok()
-    if left:
-        raise StuckError(failure)
-    return True
+    raise StuckError(failure)
 
 
 def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:

@@ -50,6 +50,8 @@ class Arrays:
         self.owner: Integers = np.array(scaled.owner, np.int64)
         self.takes = np.array([not m.drained and not m.excluded for m in scaled.masters])
         self.takers: Integers = np.flatnonzero(self.takes)
+        self.place: Integers = np.where(self.takes, np.cumsum(self.takes) - 1, -1)
+        """Position of each master in *takers*; -1 for none."""
         self.fixed = np.zeros(slots, bool)
         self.fixed[sorted(scaled.fixed)] = True
         self.must = np.array([m.drained for m in scaled.masters])[self.owner]
@@ -93,6 +95,11 @@ class Arrays:
         """Return the sums [master, resource] of *loads* [slot, resource] with slots on the masters *at*."""
         size = len(self.scaled.masters)
         return np.stack([np.bincount(at, loads[:, r], size) for r in range(loads.shape[1])], axis=1)
+
+    def room(self, held: Floats) -> Floats:
+        """Return the limits less *held* [master, resource] of takers, then of zones, in one row."""
+        zones = [self.zone_limits[z] - held[self.zones == z].sum(0) for z in range(len(self.zone_names))]
+        return np.concatenate([(self.limits - held)[self.takers].ravel(), *zones])
 
     def excess(self, at: Integers) -> float:
         """Return the load above limits with slots on *at*, in mean slots."""

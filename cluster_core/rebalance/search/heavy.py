@@ -232,7 +232,6 @@ def _spread(arrays: Arrays, bundle: Integers, row: Floats) -> Integers:
 
 def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
     """Return the program that places *groups* of slots at least cost, with one column per group and taker."""
-    takers = arrays.takers
     owners = np.array([arrays.owner[group[0]] for group in groups])
     loads = np.stack([arrays.loads[group].sum(0) for group in groups])
     cost = np.array([arrays.cost[group].sum() for group in groups])
@@ -240,10 +239,7 @@ def _program(arrays: Arrays, groups: list[Integers]) -> LinearProgram:
     held = np.zeros_like(arrays.limits)
     np.add.at(held, arrays.owner[fixed], arrays.loads[fixed])
     program = LinearProgram()
-    limits = (arrays.limits - held)[takers].ravel()
-    if arrays.zone_names:
-        in_zones = np.stack([held[arrays.zones == z].sum(0) for z in range(len(arrays.zone_names))])
-        limits = np.concatenate([limits, (arrays.zone_limits - in_zones).ravel()])
+    limits = arrays.room(held)
     rows = len(limits)
     program.add_rows(
         np.concatenate([np.full(rows, -INFINITE), np.ones(len(groups))]), np.concatenate([limits, np.ones(len(groups))])

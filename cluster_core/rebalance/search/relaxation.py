@@ -71,9 +71,7 @@ class Relaxation:
         arrays = self.arrays
         masters = len(arrays.limits)
         paid = arrays.loads @ self._effective(prices)[arrays.takers].T
-        place = np.full(masters, -1)
-        place[arrays.takers] = np.arange(len(arrays.takers))
-        own = place[arrays.owner]
+        own = arrays.place[arrays.owner]
         mine = np.flatnonzero(own >= 0)
         stay = np.full(len(own), np.inf)
         stay[mine] = paid[mine, own[mine]]
@@ -94,11 +92,7 @@ class Relaxation:
         rows = len(arrays.takers) * size + self.zone_count * size
         program = LinearProgram(growing=True)
         held = arrays.held(arrays.owner, arrays.loads)
-        room = [(arrays.limits - held)[arrays.takers].ravel()]
-        if self.zone_count:
-            in_zones = np.stack([held[arrays.zones == z].sum(0) for z in range(self.zone_count)])
-            room.append((arrays.zone_limits - in_zones).ravel())
-        program.add_rows(np.full(rows, -INFINITE), np.concatenate(room))
+        program.add_rows(np.full(rows, -INFINITE), arrays.room(held))
         program.add_columns(
             np.full(rows, slack_cost(arrays)), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
         )
@@ -180,8 +174,6 @@ class _Columns:
         self._relaxation, self._program, self._rows = relaxation, program, rows
         arrays = relaxation.arrays
         self._row_of = np.full(len(arrays.owner), -1)
-        self._place = np.full(len(arrays.limits), -1)
-        self._place[arrays.takers] = np.arange(len(arrays.takers))
         self._moves: list[tuple[int, int]] = []
         self._seen: set[tuple[int, int]] = set()
 
@@ -200,9 +192,9 @@ class _Columns:
         slots, to = np.array(moves, np.int64).T
         owner, loads, every = arrays.owner[slots], arrays.loads[slots], np.arange(size)
         zoned = len(arrays.takers) * size + arrays.zones * size
-        rows = [self._place[to] * size, self._place[owner] * size, zoned[to], zoned[owner]]
+        rows = [arrays.place[to] * size, arrays.place[owner] * size, zoned[to], zoned[owner]]
         crosses = (arrays.zones[owner] != arrays.zones[to]) & bool(self._relaxation.zone_count)
-        is_in = np.stack([np.ones_like(crosses), self._place[owner] >= 0, crosses, crosses], axis=1)
+        is_in = np.stack([np.ones_like(crosses), arrays.place[owner] >= 0, crosses, crosses], axis=1)
         is_in = np.append(
             is_in[:, None].repeat(size, 1).reshape(len(moves), -1), np.ones((len(moves), 1), bool), axis=1
         )
