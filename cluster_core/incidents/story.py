@@ -115,7 +115,7 @@ def _collision(incident: Incident, names: Names) -> str:
 
 
 def _partition(incident: Incident, names: Names) -> str:
-    nodes = name_of(incident.subject, names) if incident.subject else plural(len(incident.nodes), "node")
+    nodes = _listed([name_of(node, names) for node in incident.nodes])
     if incident.variant == "cut off":
         return f"{nodes} ran, but most others did not reach {'it' if len(incident.nodes) == 1 else 'them'}"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
@@ -418,7 +418,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.STATE_FAIL: "{nodes} reported cluster_state:fail, {actor} first",
     EventKind.STATE_OK: "{nodes} reported cluster_state:ok, {actor} first",
     EventKind.EPOCH_RAISED: "{actor} raises its config epoch from {detail} to {epoch}",
-    EventKind.QUORUM_SIDE: "{actor} and those it reached kept {masters}: {detail}",
+    EventKind.QUORUM_SIDE: "{actor} and those it reached were {amount} {detail}",
     EventKind.DOUBTED: "{actor} and others, {amount} in all, mark {subject} PFAIL ({detail})",
 }
 
@@ -446,7 +446,6 @@ def step_text(step: Step, names: Names) -> str:
         reports="" if step.amount is None else f", with {plural(step.amount, 'failure report')}",
         offset="" if step.amount is None else f", at offset {step.amount}",
         slots="slots" if step.amount is None else plural(step.amount, "slot"),
-        masters=plural(step.amount, "voting master"),
         detail=_shortened(step.detail.removeprefix(WAITS)),
         why=_why(step),
         when=_from_to(step),

@@ -75,10 +75,9 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     if reachable:
         voters = history.voting_masters_at(reachable[0], started_ns)
         kept = sum(node not in cut for node in voters)
-        detail = "" if 2 * kept > len(voters) else "no majority"
-        steps.append(
-            Step(started_ns, EventKind.QUORUM_SIDE, reachable[0], "", amount=kept, detail=detail or f"of {len(voters)}")
-        )
+        majority = "" if 2 * kept > len(voters) else ", no majority"
+        detail = f"of {len(voters)} voting masters{majority}"
+        steps.append(Step(started_ns, EventKind.QUORUM_SIDE, reachable[0], "", amount=kept, detail=detail))
     ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     return Incident(
         kind=IncidentKind.PARTITION,
