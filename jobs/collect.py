@@ -40,7 +40,7 @@ class Request:
     interval: float = 1.0
     """Poll interval per node in seconds, jittered by 10 %; longer for nodes that do not answer"""
     info_every: Interval = timedelta(seconds=60)
-    """Interval of INFO and CONFIG GET save; 0: none"""
+    """Interval of INFO and the settings save and cluster-node-timeout; 0: none"""
     every: Interval = timedelta(minutes=5)
     """Rotation interval of files"""
     keep_bytes: int = 10 << 30
@@ -61,8 +61,8 @@ FILE_BYTES = 64 << 20
 def command(request: Request) -> None:
     """Poll every node of a live cluster and keep the answers.
 
-    Sends only CLUSTER NODES, CLUSTER INFO, INFO, CONFIG GET save and, with --slot-stats, CLUSTER SLOT-STATS.  Ctrl-C ends it and keeps
-    all answers.
+    Sends only CLUSTER NODES, CLUSTER INFO, INFO, CONFIG GET of save and cluster-node-timeout, and, with --slot-stats,
+    CLUSTER SLOT-STATS.  Ctrl-C ends it and keeps all answers.
     """
     from cluster_core.formats.landing import Kind, source_of
     from slotscope.recording.bus import CaptureOptions

@@ -66,7 +66,7 @@ class Request:
     interval: float = 1.0
     """Interval of CLUSTER NODES and CLUSTER INFO per node, in seconds"""
     info_every: Interval = timedelta(seconds=10)
-    """Interval of INFO and CONFIG GET save"""
+    """Interval of INFO and the settings save and cluster-node-timeout"""
     slot_stats_every: Interval = timedelta(seconds=60)
     """Interval of CLUSTER SLOT-STATS (Valkey 8, Redis 8.2), 1 to 2 MB per answer"""
     duration: Duration = None
@@ -93,7 +93,8 @@ def command(request: Request) -> None:
     """Record bus traffic and polls of the nodes on this host into LANDING/CLUSTER/POINT, until Ctrl-C or SIGTERM.
 
     Finished files are compressed and named by their times in UTC; gaps.jsonl lists the gaps.  The same command resumes a stopped or
-    killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and CONFIG GET save.  Only tcpdump needs CAP_NET_RAW.
+    killed recorder.  Sends only CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO, and CONFIG GET of save and
+    cluster-node-timeout.  Only tcpdump needs CAP_NET_RAW.
     """
     _check(request)
     if Kind.BUS in request.kinds and shutil.which(request.tcpdump) is None:

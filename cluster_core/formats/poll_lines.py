@@ -8,7 +8,7 @@ Each line is an object::
 8601 (UTC without an offset). *asked* is the optional time of the request. *node* is the polled node: ip:port, a port or
 an id. It is optional, because the ``myself`` line of *text* names the node and takes precedence. *text* is the reply of
 CLUSTER NODES (R128). ``"same": true`` in its place repeats the *text* of the previous poll of *node* in the file, except
-for ping and pong times. Other members are ignored.
+for ping and pong times. *node_timeout_ms* is the optional setting cluster-node-timeout. Other members are ignored.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cluster_core.wire.resp import read_info
 
 LINE_BYTES_MAX: Final = 16 << 20
 """Maximum bytes; a cluster of 10,000 nodes needs a tenth."""
+TIMEOUT_DIGITS_MAX: Final = 9
 TIME_NAMES: Final = ("time", "ts", "t", "ts_ns")
 NODE_NAMES: Final = ("node", "address", "id")
 TEXT_NAMES: Final = ("text", "nodes")
@@ -38,7 +39,10 @@ _MYSELF: Final = re.compile(r"^([0-9a-f]{40}) \S* \S*\bmyself\b", re.MULTILINE)
 
 
 class Poll(NamedTuple):
-    """One reply of *observer* (node id) at *address* (ip:port, if known); *sample* is its CLUSTER INFO and INFO if polled."""
+    """One reply of *observer* (node id) at *address* (ip:port, if known); *sample* is its CLUSTER INFO and INFO if polled.
+
+    *node_timeout_ms*: its cluster-node-timeout; 0 if not polled.
+    """
 
     line: int
     ts_ns: int
@@ -48,6 +52,7 @@ class Poll(NamedTuple):
     text: str
     topology: Topology
     sample: MetricSample
+    node_timeout_ms: int = 0
 
 
 def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
@@ -108,7 +113,10 @@ def _read_whole(record: dict[str, Any], line: int, source: str) -> Poll:
     observer, address = _replying_node(_member(record, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("the poll does not name the node that answered", offset=line, source=source)
-    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _sample(record, asked_ns, ts_ns, address))
+    timeout = str(record.get("node_timeout_ms"))
+    timeout_ms = int(timeout) if timeout.isascii() and timeout.isdigit() and len(timeout) <= TIMEOUT_DIGITS_MAX else 0
+    sample = _sample(record, asked_ns, ts_ns, address)
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, sample, timeout_ms)
 
 
 class NodeInfo(NamedTuple):

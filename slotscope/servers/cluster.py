@@ -1,6 +1,6 @@
 """Poll a live cluster: find its nodes from one address, and poll the view of each at an interval.
 
-Nothing but the read-only commands in `ASKED`, `SLOT_STATS` and `PERSISTENCE` (and AUTH, where a password is given) is ever sent.
+Nothing but the read-only commands in `ASKED`, `SLOT_STATS` and `SETTINGS` (and AUTH, where a password is given) is ever sent.
 Each node has a thread; answers come in one queue.
 """
 
@@ -29,8 +29,8 @@ ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Commands of a poll, in one pipeline."""
 SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
 """Optional command of a poll, for Valkey 8 and Redis 8.2."""
-PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
-"""Optional commands of a poll: time of the last save, changes since, save points."""
+SETTINGS: Final = (("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "cluster-node-timeout"))
+"""Optional commands of a poll: time of the last save, changes since, save points, node timeout in ms."""
 BACKOFF_S_MAX: Final = 30.0
 TURN_S: Final = 0.5
 """Longest wait for answers between two checks of the stop."""
@@ -53,6 +53,7 @@ class Answer(NamedTuple):
     slot_stats: list[Any] | None = None
     persistence: str | None = None
     save: str | None = None
+    node_timeout: str | None = None
     refused: str = ""
     """Commands that the node refused for good, with the reason."""
 
@@ -66,7 +67,7 @@ class Answer(NamedTuple):
         if self.slot_stats is not None:
             members["slot_stats"] = self.slot_stats
         if self.persistence is not None:
-            members |= {"persistence": self.persistence, "save": self.save}
+            members |= {"persistence": self.persistence, "save": self.save, "node_timeout_ms": self.node_timeout}
         return json.dumps(members, separators=(",", ":")) + "\n"
 
     def belief(self) -> tuple[str, str]:
@@ -106,7 +107,7 @@ class Schedule(NamedTuple):
 
     interval_s: float
     slot_stats_s: float | None = None
-    persistence_s: float | None = None
+    settings_s: float | None = None
 
 
 class NodePoll:
@@ -118,7 +119,7 @@ class NodePoll:
         self._access = access
         self._interval_s = schedule.interval_s
         self._also: dict[tuple[tuple[str, ...], ...], float] = {}
-        for commands, every_s in (((SLOT_STATS,), schedule.slot_stats_s), (PERSISTENCE, schedule.persistence_s)):
+        for commands, every_s in (((SLOT_STATS,), schedule.slot_stats_s), (SETTINGS, schedule.settings_s)):
             if every_s is not None:
                 self._also[commands] = every_s
         self._due_s = dict.fromkeys(self._also, 0.0)
@@ -146,15 +147,15 @@ class NodePoll:
             self._refused |= refused.keys()
             stats = _unless_refused(replies.get(SLOT_STATS))
             stats = None if stats is None else slot_metrics(stats)
-            saved, points = (_unless_refused(replies.get(command)) for command in PERSISTENCE)
+            saved, *values = (_unless_refused(replies.get(command)) for command in SETTINGS)
             saved = None if saved is None else _text(saved)
-            save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
+            save, timeout = [_text(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None for pair in values]
         except (LinkError, ValueError) as error:
             return self.failed(self._access.safe(error))
         self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
         refusals = "; ".join(f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items())
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, refusals)
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, timeout, refusals)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the wait before the next poll doubles."""

@@ -344,6 +344,19 @@ def poll_files(folder: Path, count: int, seconds: int) -> list[Path]:
     return result
 
 
+@pytest.mark.parametrize(
+    ("polled", "known"), [({}, (15_000, "default")), ({"node_timeout_ms": "3000"}, (3000, "given"))]
+)
+def test_polls_with_the_node_timeout_make_it_known(tmp_path, polled, known) -> None:
+    (path,) = poll_files(tmp_path / "shop" / "one" / "polls", 1, 300)
+    lines = [json.loads(line) | polled for line in gzip.decompress(path.read_bytes()).splitlines()]
+    path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+
+    facts = fold_recorded([path]).facts
+
+    assert (facts["node_timeout_ms"], facts["node_timeout_from"]) == known
+
+
 def test_polls_without_captures_become_final_and_are_not_read_again(tmp_path) -> None:
     files = poll_files(tmp_path / "shop" / "one" / "polls", 6, 300)
     folded: Fold | None = None

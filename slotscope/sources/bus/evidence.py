@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial as bind
+from statistics import mode
 from typing import Any, Final
 
 import numpy as np
@@ -132,6 +133,7 @@ class CaptureTask:
         self._is_late = False
         self._turns, self._ahead_ns = Turns(), dict[str, int]()
         self._polled_versions: dict[str, str] = {}
+        self._polled_timeouts_ms: dict[str, int] = {}
         self._log_owners: dict[str, LogOwner] = {}
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
@@ -153,7 +155,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_ages", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-        "_times", "_statements", "_signs", "_gaps", "_ahead_ns", "_polled_versions",
+        "_times", "_statements", "_signs", "_gaps", "_ahead_ns", "_polled_versions", "_polled_timeouts_ms",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -306,6 +308,9 @@ class CaptureTask:
         for error in evidence.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = evidence.notes()
+        self._polled_timeouts_ms |= evidence.node_timeouts_ms
+        if self._polled_timeouts_ms and self._links is None:
+            self._settle_timeout()
         self._statements = (self._statements[0] + len(evidence.polls), self._statements[1] + len(evidence.logs))
         if not self._dispatcher.tell(evidence.statements, evidence.homes):
             self._is_late = True
@@ -357,7 +362,8 @@ class CaptureTask:
 
     def _settle_timeout(self) -> None:
         """The node timeout is known as well as it will be: follow the messages that were withheld."""
-        self._timeout_ms = timeout_of(self._ages.ages) or DEFAULT_NODE_TIMEOUT_MS
+        polled_ms = self._polled_timeouts_ms.values()
+        self._timeout_ms = (mode(polled_ms) if polled_ms else timeout_of(self._ages.ages)) or DEFAULT_NODE_TIMEOUT_MS
         self._links = LinkMeter(self._timeout_ms * 1_000_000)
         withheld, self._withheld = self._withheld, []
         for batch, first_id, asked, nodes, addresses in withheld:
@@ -455,7 +461,7 @@ class CaptureTask:
         return {"settled_messages": self._messages, "settled_by": number}
 
     def _final_facts(self) -> dict[str, Any]:
-        given = self._options.node_timeout_ms is not None
+        given = self._options.node_timeout_ms is not None or self._polled_timeouts_ms
         estimated = timeout_of(self._ages.ages) is not None
         return {
             "messages": self._messages,

@@ -57,6 +57,7 @@ class FileEvidence:
     logs: list[dict[str, Any]] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
     polled_versions: dict[str, str] = field(default_factory=dict)
+    node_timeouts_ms: dict[str, int] = field(default_factory=dict)
     metrics: list[MetricSample] = field(default_factory=list)
     bad: list[DecodeError] = field(default_factory=list)
     foreign: dict[str, int] = field(default_factory=dict)
@@ -147,6 +148,8 @@ def _add_poll(evidence: FileEvidence, path: str, poll: Poll) -> None:
         evidence.versions.append((poll.observer, version))
         statement = f"{STARTED} {version}".encode("utf-8", "replace")
         evidence.statements.append(Statement(ts_ns, "log", poll.observer, address, statement))
+    if poll.node_timeout_ms:
+        evidence.node_timeouts_ms[poll.observer] = poll.node_timeout_ms
     nodes = without_times(poll.text)
     asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - evidence.ahead_ns, ts_ns)
     answer = f"{asked_ns}\n{nodes}".encode("utf-8", "surrogatepass")

@@ -116,7 +116,7 @@ def test_a_permanent_refusal_is_reported_once_and_not_repeated():
         return replies.get(name, b"$1\r\nx\r\n")
 
     with scripted(answer) as (port, _):
-        poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0, persistence_s=0))
+        poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0, settings_s=0))
         answers = [poll.ask() for _ in range(3)]
 
     assert [reply.refused for reply in answers if isinstance(reply, Answer)] == [

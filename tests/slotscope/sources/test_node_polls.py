@@ -74,6 +74,16 @@ def test_the_newest_info_of_a_node_comes_from_its_newest_poll_with_info(tmp_path
     }
 
 
+@pytest.mark.parametrize(
+    ("polled", "timeout_ms"),
+    [("5000", 5000), (5000, 5000), (None, 0), ("", 0), ("-1", 0), ("²", 0), ("9" * 20, 0), ([1], 0)],
+)
+def test_a_poll_may_have_the_node_timeout(polled, timeout_ms):
+    line = json.dumps({"time": NS, "text": TEXT, "node_timeout_ms": polled}).encode()
+
+    assert read_poll(line, line=1).node_timeout_ms == timeout_ms
+
+
 def test_a_written_poll_reads_back():
     poll = read_poll(Answer(Address("10.0.0.1", 7000), NS - 5, NS, TEXT, "").line().encode(), line=3)
 
