@@ -75,25 +75,18 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that sums prove."""
-    conflicts = [
-        *_pinned(scaled, targets),
-        *_small(scaled, targets),
-        *_too_large(scaled, targets),
-    ]
+    conflicts = [*_pinned(scaled, targets), *_small(scaled, targets), *_too_large(scaled, targets)]
     if targets.zone_relaxed:
-        zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
+        zones = {scaled.masters[n].zone for n in scaled.takers()}
         least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
         conflicts.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share))
     return tuple(conflicts)
 
 
 def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
-    conflicts = []
-    rows = pinned_loads(scaled)
+    conflicts, rows = [], pinned_loads(scaled)
     heavy = {(scaled.owner[h.slot], h.resource): h.slot for h in targets.heavy if h.slot in scaled.fixed}
-    for n, master in enumerate(scaled.masters):
-        if master.drained or master.excluded:
-            continue
+    for n in scaled.takers():
         over, least = [], Fraction(0)
         for r, name in enumerate(scaled.resources):
             most, fair = targets.capacity[n][r], targets.fair[n][r]
@@ -109,7 +102,7 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
         if over:
             slots = tuple(sorted(s for s in scaled.fixed if scaled.owner[s] == n))
             conflicts.append(
-                Conflict(ConflictKind.PINNED, tuple(over), (master.id,), slots, None if least < 0 else least)
+                Conflict(ConflictKind.PINNED, tuple(over), (scaled.masters[n].id,), slots, None if least < 0 else least)
             )
     return conflicts
 
@@ -132,19 +125,14 @@ def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
     takers = scaled.takers()
     least = [min((c for n in takers if (c := targets.capacity[n][r]) is not None), default=None)
              for r in range(len(scaled.resources))]  # fmt: skip
-    slots, names = [], set()
+    slots, resources = [], set()
     for s, owner in enumerate(scaled.owner):
-        over = [r for r, most in enumerate(least) if most is not None and scaled.loads[r][s] > most]
-        if (
-            over
-            and not scaled.masters[owner].excluded
-            and not any(fits(scaled, targets.capacity, s, n) for n in takers)
-        ):
+        over = {r for r, most in enumerate(least) if most is not None and scaled.loads[r][s] > most}
+        if over and not (scaled.masters[owner].excluded or any(fits(scaled, targets.capacity, s, n) for n in takers)):
             slots.append(s)
-            names |= {scaled.resources[r] for r in over}
-    if not slots:
-        return []
-    return [Conflict(ConflictKind.SLOT, tuple(name for name in scaled.resources if name in names), (), tuple(slots))]
+            resources |= over
+    names = tuple(scaled.resources[r] for r in sorted(resources))
+    return [Conflict(ConflictKind.SLOT, names, (), tuple(slots))] if slots else []
 
 
 def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> Fraction | None:

@@ -253,7 +253,11 @@ def conclude(outcome: Outcome) -> Plan:
     """Return the plan from the problem's owners to the final ones."""
     scaled, owner = outcome.scaled, outcome.owner
     targets = find_targets(scaled)
-    bounded, prices, bound = prove(outcome)
+    limits, prices = find_targets(outcome.raised), outcome.prices
+    bounded = kept(scaled, limits, owner)
+    if not keeps(scaled, limits, owner):
+        prices = whole_prices(scaled, Relaxation(Arrays(scaled, bounded)).staying, staying=True)
+    bound = least_moved(scaled, bounded, prices, set(owner))
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -288,18 +292,6 @@ def conclude(outcome: Outcome) -> Plan:
     )
 
 
-def prove(outcome: Outcome) -> tuple[Targets, Prices, int]:
-    """Return the limits that the owners keep, their prices, and the proven bound on moved cost."""
-    scaled, owner = outcome.scaled, outcome.owner
-    limits = find_targets(outcome.raised)
-    bounded, holding = kept(scaled, limits, owner), set(owner)
-    prices = outcome.prices
-    if not keeps(scaled, limits, owner):
-        prices = whole_prices(scaled, Relaxation(Arrays(scaled, bounded)).staying, staying=True)
-    bound = least_moved(scaled, bounded, prices, holding)
-    return bounded, prices, bound
-
-
 def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
     scaled, owner = outcome.scaled, outcome.owner
     stays = owner == scaled.owner
@@ -313,12 +305,13 @@ def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
 def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
     """Return per resource the heaviest masters now and under *owner*."""
     before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
-    return tuple(
-        WorstLoad(name, before[r], after[r], max([targets.relaxed[r], *(h.ratio for h in targets.heavy if h.resource == name)]),
-                  targets.floors[r].ratio,
-              targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
-        for r, name in enumerate(scaled.resources)
-    )  # fmt: skip
+    reaches = []
+    for r, name in enumerate(scaled.resources):
+        relaxed, heavy = targets.relaxed[r], [h.ratio for h in targets.heavy if h.resource == name]
+        is_relaxed = bool(heavy) or relaxed > 1 + scaled.tolerance[r]
+        limit, floor = max([relaxed, *heavy]), targets.floors[r].ratio
+        reaches.append(WorstLoad(name, before[r], after[r], limit, floor, is_relaxed))
+    return tuple(reaches)
 
 
 def _given(value: Number) -> int | float:

@@ -195,7 +195,7 @@ def _masters(problem: Problem) -> dict[str, int]:
         index[master.id] = number
     if len(index) > MASTERS_MAX:
         raise PlanError(f"{len(index)} masters: there are only {MASTERS_MAX} slots")
-    if not any(not (master.drained or master.excluded) for master in problem.masters):
+    if all(master.drained or master.excluded for master in problem.masters):
         raise PlanError("no master is left that could hold slots")
     return index
 
@@ -256,7 +256,7 @@ def _fixed(problem: Problem, owner: Sequence[int]) -> frozenset[int]:
 
 
 def _check_capacity(scaled: Scaled) -> None:
-    taking = [m for m in scaled.masters if not m.drained and not m.excluded]
+    taking = [scaled.masters[n] for n in scaled.takers()]
     for master in scaled.masters:
         for name, value in master.capacity.items():
             exact(value, f"capacity of {master.id} in {name}")
