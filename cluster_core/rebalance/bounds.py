@@ -212,10 +212,10 @@ def least_ranges(scaled: Scaled, targets: Targets) -> int:
 
 def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
     """Return the number of empty masters that must take slots."""
-    takers = scaled.takers()
+    takers, shared = scaled.takers(), scaled.shared()
     most = 0
     for r, load in enumerate(scaled.loads):
-        left = sum(load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded)
+        left = sum(load[s] for s in shared)
         for s, filled in fillers(scaled, targets):
             if filled == r:
                 left -= max(0, load[s] - min(targets.common[n][r] for n in takers))

@@ -117,10 +117,9 @@ def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
     wrong = []
     takers = scaled.takers()
     for r, floor in enumerate(plan.floors):
-        loads = [load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded]
-        loads.sort(reverse=True)
         if not floor.count:
             continue
+        loads = sorted((scaled.loads[r][s] for s in scaled.shared()), reverse=True)
         shares = [targets.fair[n][r] for n in takers if targets.fair[n][r]]
         sums = list(accumulate(loads, initial=0))
         if len(sums) <= floor.count or not shares or Shares(shares).least_ratio(sums, floor.count) < floor.ratio:

@@ -114,6 +114,11 @@ class Scaled:
         """Return the masters that may take slots: neither drained nor excluded."""
         return [n for n, m in enumerate(self.masters) if not m.drained and not m.excluded]
 
+    def shared(self) -> list[int]:
+        """Return the slots that count for fair shares: those of masters that are not excluded."""
+        excluded = {n for n, master in enumerate(self.masters) if master.excluded}
+        return [s for s, n in enumerate(self.owner) if n not in excluded]
+
     def totals(self, owner: Sequence[int]) -> list[list[int]]:
         """Return the load of every master and resource, ``[n][r]``, for *owner*."""
         columns = []
@@ -266,7 +271,7 @@ def _check_capacity(scaled: Scaled) -> None:
         if not all(name in master.capacity for master in taking):
             continue
         room = sum((exact(master.capacity[name], name) for master in taking), Fraction(0)) * scaled.units[r]
-        data = sum(load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded)
+        data = sum(scaled.loads[r][s] for s in scaled.shared())
         if room < data:
             part = scaled.units[r]
             raise PlanError(

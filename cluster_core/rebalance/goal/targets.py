@@ -66,7 +66,7 @@ def find_targets(scaled: Scaled) -> Targets:
     """Return the limits of all masters, a pure function of loads, masters and (for heavy slots) owners."""
     takers = scaled.takers()
     capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
-    free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
+    free = scaled.shared()
     fair = fair_shares(scaled, capacity, [sum(load[s] for s in free) for load in scaled.loads])
     orders = [sorted((load[s] for s in free), reverse=True) for load in scaled.loads]
     floors, relaxed, heavy = [], [], []

@@ -104,7 +104,6 @@ def test_capacity_and_weight_are_kept():
         (problem([1, 2, 3, 4], "aaab", "ab", tolerance=0), PlanVerdict.MOVE),
         (problem([5, 5, 5], "aaa", "ab", tolerance=0), PlanVerdict.MOVE),
         (problem([9], "a", "ab"), PlanVerdict.BALANCED),
-        (problem([3, 4], "ab", [Master("a", drained=True), Master("b")]), PlanVerdict.MOVE),
         (
             problem({"serialized_bytes": [3, 4], "ops": [10**20, 1]}, "ab", [Master("a", drained=True), Master("b")]),
             PlanVerdict.MOVE,
