@@ -97,8 +97,8 @@ def _ip(node: int) -> bytes:
 
 
 def _message(kind: int, speaker: int, hearer: int, ids: list[str], second: int, chance: random.Random) -> bytes:
-    others = [node for node in range(len(ids)) if node not in (speaker, hearer)]
-    gossiped = chance.sample(others, min(len(others), chance.randint(1, ENTRIES_MAX)))
+    peers = [node for node in range(len(ids)) if node not in (speaker, hearer)]
+    gossiped = chance.sample(peers, min(len(peers), chance.randint(1, ENTRIES_MAX)))
     entries = tuple(
         GossipEntry(ids[node], 0, second - 1, f"10.0.0.{node + 1}", 6379, BUS_PORT, _role(node)) for node in gossiped
     )

@@ -250,12 +250,12 @@ def _note_failures(result: Result, contestants: list[Contestant], dump: Path) ->
 
 def _fastest_peer_bar(ours: Contestant, contestants: list[Contestant]) -> Bar:
     """Compare with the fastest other tool that reads the whole dump, whatever it reports."""
-    others = [
+    peer_times = [
         contestant
         for contestant in contestants
         if contestant.best and not contestant.name.startswith(("slotscope", "C loop", "read and"))
     ]
-    fastest = min(others, key=lambda peer: peer.best["cpu_s"] * peer.best.get("scale", 1), default=None)
+    fastest = min(peer_times, key=lambda peer: peer.best["cpu_s"] * peer.best.get("scale", 1), default=None)
     if fastest is None or not ours.best:
         return Bar("against the fastest other tool", 1.0, None, "×", at_most=False)
     return Bar(

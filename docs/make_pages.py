@@ -202,8 +202,8 @@ def _view_section(view: View) -> str:
 
 def _table_section(table: Table) -> str:
     key = ", ".join(f"`{name}`" for name in table.key if name not in _IN_INTRODUCTION)
-    others = writers(table)[1:]
-    facts = [table.about, *([f"Key: {key}."] if key else []), *([f"Also by {', '.join(others)}."] if others else [])]
+    more = writers(table)[1:]
+    facts = [table.about, *([f"Key: {key}."] if key else []), *([f"Also by {', '.join(more)}."] if more else [])]
     names = set(table.schema.names)
     items = [
         f"`{field.name}` {from_arrow_type(field.type).simpleString()}: {field.metadata[b'comment'].decode()}"
@@ -264,7 +264,7 @@ def _signature(name: str, value: Any) -> str:
 def layers() -> str:
     """The packages and what they import."""
     return _mermaid(
-        "flowchart LR", [f"{package} --> {other}" for package, others in ORDER.items() for other in sorted(others)]
+        "flowchart LR", [f"{package} --> {other}" for package, imported in ORDER.items() for other in sorted(imported)]
     )
 
 
@@ -404,8 +404,8 @@ def _mermaid(kind: str, lines: list[str]) -> str:
     return "\n".join(["```mermaid", kind, *(f"    {line}" for line in lines), "```"])
 
 
-def _wrapped(words: str) -> str:
-    return re.sub(r"(.{30,}?) ", r"\1<br>", words).replace('"', "'")
+def _wrapped(text: str) -> str:
+    return re.sub(r"(.{30,}?) ", r"\1<br>", text).replace('"', "'")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class Caveat(NamedTuple):
     @classmethod
     def of(cls, severity: str, code: str, text: str, subject: str | None = None) -> Caveat:
         """Build a caveat from the columns of a row; tables of an older version may hold codes that are not in `Code`."""
-        known = next((one for one in Code if one == code), cast(Code, code))
+        known = next((member for member in Code if member == code), cast(Code, code))
         return cls(Severity(severity), known, text, subject)
 
     @classmethod

@@ -178,10 +178,10 @@ def side_by_side(rows: Iterable[type]) -> list[pa.Field]:
 
     Tasks that return rows of several types use it as their schema.
     """
-    found: dict[str, pa.Field] = {}
+    fields: dict[str, pa.Field] = {}
     for field in (field for row in rows for field in fields_of(row) if field.type != TIME):
-        found.setdefault(field.name, pa.field(field.name, field.type))
-    return list(found.values())
+        fields.setdefault(field.name, pa.field(field.name, field.type))
+    return list(fields.values())
 
 
 def _fields(column: Column) -> list[pa.Field]:
@@ -214,9 +214,9 @@ PARTIAL = optional(
 
 def with_texts(fields: Iterable[pa.Field]) -> list[pa.Field]:
     """Return *fields* with a text column ``NAME_text`` after each column of bytes, escaped by `slotscope.runtime.text.shown`."""
-    found: list[pa.Field] = []
+    result: list[pa.Field] = []
     for field in fields:
-        found.append(field)
+        result.append(field)
         if field.type == BYTES:
-            found.append(optional(f"{field.name}_text", TEXT, f"{field.name} as escaped text"))
-    return found
+            result.append(optional(f"{field.name}_text", TEXT, f"{field.name} as escaped text"))
+    return result

@@ -334,11 +334,11 @@ def _resync(incident: Incident, names: Names) -> str:
 
 
 def _data_loss(incident: Incident, names: Names) -> str:
-    who, slots = (
+    master, slots = (
         name_of(incident.subject, names),
         f" ({plural(incident.slot_count, 'slot')})" if incident.slot_count else "",
     )
-    text = f"All data of a shard was lost{slots}: master {who} came back empty"
+    text = f"All data of a shard was lost{slots}: master {master} came back empty"
     if not incident.nodes:
         return text
     wiped = _listed([name_of(node, names) for node in incident.nodes])

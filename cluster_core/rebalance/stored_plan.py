@@ -181,9 +181,9 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin in (Union, types.UnionType):
         if value is None or isinstance(value, int | float) or (isinstance(value, str) and Fraction not in inner):
             return value
-        others = (int, float, types.NoneType)
+        plain = (int, float, types.NoneType)
         return _decode(
-            Fraction if isinstance(value, str) else next(k for k in reversed(inner) if k not in others), value
+            Fraction if isinstance(value, str) else next(k for k in reversed(inner) if k not in plain), value
         )
     if kind is Fraction or (isinstance(kind, type) and issubclass(kind, Enum)):
         return kind(value)

@@ -108,13 +108,13 @@ def _info(state: NodeState) -> Any:
     view = state.view
     peers = view.nodes.values()
     failed = sum(peer.slots.bit_count() for peer in peers if peer.flags & FAIL)
-    doubted = sum(peer.slots.bit_count() for peer in peers if peer.flags & PFAIL and not peer.flags & FAIL)
+    pfail_slots = sum(peer.slots.bit_count() for peer in peers if peer.flags & PFAIL and not peer.flags & FAIL)
     assigned = view.assigned().bit_count()
     fields = {
         "cluster_state": "ok" if view.ok else "fail",
         "cluster_slots_assigned": assigned,
-        "cluster_slots_ok": assigned - failed - doubted,
-        "cluster_slots_pfail": doubted,
+        "cluster_slots_ok": assigned - failed - pfail_slots,
+        "cluster_slots_pfail": pfail_slots,
         "cluster_slots_fail": failed,
         "cluster_known_nodes": len(view.nodes),
         "cluster_size": view.size_shown,

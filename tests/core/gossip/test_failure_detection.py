@@ -33,9 +33,9 @@ def silent_bench() -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("heard_ms", "after_ms", "doubted"), [(None, 0, False), (None, 1, True), (1500, 0, False), (1500, 1, True)]
+    ("heard_ms", "after_ms", "is_pfail"), [(None, 0, False), (None, 1, True), (1500, 0, False), (1500, 1, True)]
 )
-def test_silence_beyond_the_timeout_is_pfail(heard_ms: int | None, after_ms: int, doubted: bool) -> None:
+def test_silence_beyond_the_timeout_is_pfail(heard_ms: int | None, after_ms: int, is_pfail: bool) -> None:
     """R37, R53: more than T since the younger of ping and data."""
     bench = pinged_bench(heard_ms or 0)
     if heard_ms:
@@ -43,7 +43,7 @@ def test_silence_beyond_the_timeout_is_pfail(heard_ms: int | None, after_ms: int
 
     bench.node.handle(Tick(), bench.now_ms + TIMEOUT_MS + after_ms)
 
-    assert bool(bench.peer(C).flags & PFAIL) == doubted
+    assert bool(bench.peer(C).flags & PFAIL) == is_pfail
 
 
 def test_a_reconnection_does_not_hide_an_outage() -> None:
