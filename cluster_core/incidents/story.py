@@ -118,6 +118,8 @@ def _partition(incident: Incident, names: Names) -> str:
     nodes = _listed([name_of(node, names) for node in incident.nodes])
     if incident.variant == "cut off":
         return f"{nodes} ran, but most others did not reach {'it' if len(incident.nodes) == 1 else 'them'}"
+    if incident.variant == "one link":
+        return f"{nodes} did not reach each other; the other nodes reached both, so that neither was marked FAIL"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
     after = seconds(milliseconds(incident.started_ns, back_ns))
     text = f"{nodes} fell silent together and answered again after {after}"

@@ -30,7 +30,7 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
     """Return nodes that were alive but unreachable for most others.
 
     Either they were active, or several stopped and resumed together, as in a network partition or a stalled host. A
-    master with its replicas alone is one failure.
+    master with its replicas alone is one failure. Two nodes may have lost only the link between them.
     """
     groups: list[list[Episode]] = []
     cut = (member for member in episodes if member.by_most and (member.is_cut_off or member.back_ns is not None))
@@ -40,11 +40,41 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
             groups.append([episode])
         else:
             group.append(episode)
-    return [
+    partitions = [
         _partition(history, group)
         for group in groups
         if group[0].is_cut_off or len({_shard(history, member) for member in group}) > 1
     ]
+    return partitions + _lost_links(history, episodes)
+
+
+def _lost_links(history: History, episodes: list[Episode]) -> list[Incident]:
+    """Return pairs of nodes that marked each other PFAIL while nobody else did: neither is marked FAIL (R54)."""
+    pairs: dict[frozenset[str], list[Episode]] = {}
+    for episode in episodes:
+        ends = frozenset((episode.subject, *(spell.observer for spell in episode.spells)))
+        if len(ends) == 2 and not episode.by_most and not episode.agreed:
+            pairs.setdefault(ends, []).append(episode)
+    incidents = []
+    for ends, marks in pairs.items():
+        for group in runs(marks, 0, lambda mark: mark.from_ns, lambda mark: mark.to_ns or history.last_ns):
+            if {mark.subject for mark in group} == ends:
+                incidents.append(_lost_link(history, sorted(ends), group))
+    return incidents
+
+
+def _lost_link(history: History, ends: list[str], marks: list[Episode]) -> Incident:
+    stops = [mark.to_ns for mark in marks]
+    steps = [step for mark in marks for step in failure_steps(history, mark) if step.actor in ends]
+    return Incident(
+        kind=IncidentKind.PARTITION,
+        variant="one link",
+        subject="",
+        started_ns=min(mark.from_ns for mark in marks),
+        ended_ns=None if None in stops else max(stop for stop in stops if stop is not None),
+        nodes=tuple(ends),
+        steps=in_story_order(steps),
+    )
 
 
 def _shard(history: History, episode: Episode) -> str:

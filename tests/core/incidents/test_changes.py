@@ -377,6 +377,24 @@ def test_a_node_that_answers_polls_while_others_miss_it_is_cut_off() -> None:
     assert [incident.kind for incident in stopped] == ["failure"]
 
 
+def test_two_nodes_that_do_not_reach_each_other_lost_one_link() -> None:
+    """The others reach both: no majority marks either of them."""
+    tale = quiet_tale()
+    tale.rows = [row for row in tale.rows if (row.observer, row.node_id) not in ((B, C), (C, B))]  # type: ignore[union-attr]
+    for observer, node, mark_s in ((B, C, 12.0), (C, B, 12.3)):
+        tale.view(observer, node, 0, mark_s)
+        tale.view(observer, node, mark_s, 20, flags="master,fail?")
+        tale.view(observer, node, 20)
+
+    (incident,) = find_incidents(tale.history())
+
+    assert (incident.kind, incident.variant, incident.nodes) == ("partition", "one link", (B, C))
+    assert (incident.started_ns, incident.ended_ns) == (ns(12), ns(20))
+    assert [(step.kind, step.actor) for step in incident.steps] == [
+        ("pfail", B), ("pfail", C), ("trusted", B), ("trusted", C)
+    ]  # fmt: skip
+
+
 def test_marks_of_a_node_that_is_cut_off_are_no_flapping_of_the_others() -> None:
     tale = cut(C)
     for at_s in (12.0, 14.0, 16.0):
