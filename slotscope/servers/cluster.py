@@ -154,8 +154,9 @@ class NodePoll:
             return self.failed(self._access.safe(error))
         self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
-        refusals = "; ".join(f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items())
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, timeout, refusals)
+        refusals = [f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items()]
+        facts = (nodes, info, stats, saved, save, timeout, "; ".join(dict.fromkeys(refusals)))
+        return Answer(self.address, asked_ns, ts_ns, *facts)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the wait before the next poll doubles."""

@@ -74,7 +74,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
     if details:
         ink.line(ink.safe(text.printable(details, SUMMARY_LENGTH_MAX)))
     if report.seen_by:
-        ink.line(ink.safe(f"Evidence: {report.seen_by}. {report.missing_evidence}", "dim"))
+        ink.line(ink.safe(f"Evidence: {report.seen_by}. {report.missing_evidence}".rstrip(), "dim"))
     if report.set_up and report.incidents:
         ink.line(ink.safe(f"{report.set_up}.", "dim"))
     notes = [finding for finding in report.findings if finding.severity == Severity.NOTE]

@@ -107,7 +107,10 @@ def test_slot_statistics_of_another_shape_are_no_answer(stats):
 
 def test_a_permanent_refusal_is_reported_once_and_not_repeated():
     """What the server is too old for, or forbids; one that is loading is asked again."""
-    replies = {b"CLUSTER SLOT-STATS": b"-ERR unknown subcommand\r\n", b"INFO": b"-LOADING wait\r\n"}
+    replies = {
+        b"CLUSTER SLOT-STATS": b"-ERR unknown subcommand\r\n", b"INFO": b"-LOADING wait\r\n",
+        b"CONFIG GET": b"-NOPERM no permissions\r\n",
+    }  # fmt: skip
     asked: list[bytes] = []
 
     def answer(arguments: list[bytes]) -> bytes:
@@ -120,7 +123,7 @@ def test_a_permanent_refusal_is_reported_once_and_not_repeated():
         answers = [poll.ask() for _ in range(3)]
 
     assert [reply.refused for reply in answers if isinstance(reply, Answer)] == [
-        "CLUSTER SLOT-STATS: ERR unknown subcommand",
+        "CLUSTER SLOT-STATS: ERR unknown subcommand; CONFIG GET: NOPERM no permissions",
         "",
         "",
     ]
