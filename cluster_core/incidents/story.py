@@ -119,7 +119,7 @@ def _partition(incident: Incident, names: Names) -> str:
     if incident.variant == "cut off":
         return f"{nodes} ran, but most others did not reach {'it' if len(incident.nodes) == 1 else 'them'}"
     if incident.variant == "one link":
-        return f"{nodes} did not reach each other; the other nodes reached both, so that neither was marked FAIL"
+        return f"{nodes} did not reach each other; no quorum marked either of them FAIL"
     back_ns = max((step.until_ns or step.ts_ns for step in incident.steps if step.kind == EventKind.BACK), default=None)
     after = seconds(milliseconds(incident.started_ns, back_ns))
     text = f"{nodes} fell silent together and answered again after {after}"
@@ -372,7 +372,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
     EventKind.PROCESS_ENDED: "the process of {actor} ended{how}",
     EventKind.PROCESS_IDLE: "the process of {actor} hangs: it accepts connections and answers nothing",
-    EventKind.CUT_OFF: "the process of {actor} runs, out of reach of the others: it answers a poll or writes its log",
+    EventKind.CUT_OFF: "the process of {actor} runs, out of reach of the others: it answers a poll or logs that it misses nodes",
     EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
     EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
     EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",

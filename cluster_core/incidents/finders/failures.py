@@ -18,7 +18,7 @@ class Episode(NamedTuple):
     """A continuous period in which at least one observer marked *subject* PFAIL or FAIL.
 
     *silent_from_ns*: its last message, None if unknown; *back_ns*: its next one; *talked*: it kept sending; *alive_ns*:
-    it answered a poll or wrote a log line while the others did not reach it.
+    it answered a poll or missed others while they did not reach it.
     """
 
     subject: str
@@ -116,17 +116,18 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
 
 
 def _alive_ns(history: History, subject: str, from_ns: int, ends: Sequence[int | None]) -> int | None:
-    """Return the first answer or log line of a node between PFAIL and the first of *ends*; None if it was restarted.
+    """Return when a node, marked PFAIL, first answered or logged that it missed others; None if it was restarted.
 
-    What it does as it comes back proves nothing: a stopped process writes and answers at once when it is continued.
+    What it does as the first of *ends* comes proves nothing: a stopped process writes and answers at once when it is
+    continued. Other log lines prove nothing, either: they may be earlier, by a clock that is ahead.
     """
     end_ns = min((end for end in ends if end is not None), default=history.last_ns)
     if any(restart.node == subject and restart.is_within(from_ns, end_ns) for restart in history.restarts):
         return None
-    signs = [line.ts_ns for line in history.lines.of_node.get(subject, ())]
-    signs += history.answered_ns.get(subject, ())
     last_ns = end_ns - history.thresholds.silence_ns
-    return min((ts_ns for ts_ns in signs if from_ns <= ts_ns <= last_ns), default=None)
+    signs = [line.ts_ns for line in history.lines.between(subject, from_ns, last_ns, *MISSED_OTHERS)]
+    signs += [ts_ns for ts_ns in history.answered_ns.get(subject, ()) if from_ns <= ts_ns <= last_ns]
+    return min(signs, default=None)
 
 
 def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> bool:
@@ -200,6 +201,8 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     return steps
 
 
+MISSED_OTHERS: Final = (EventKind.STATE_FAIL, EventKind.PFAIL, EventKind.FAIL_DECIDED)
+"""Log lines of a node that others are out of its reach (R53, R54, R108)."""
 UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED, EventKind.CLUSTER_UNSERVED)
 """Steps on slots without service."""
 PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)

@@ -377,6 +377,18 @@ def test_a_node_that_answers_polls_while_others_miss_it_is_cut_off() -> None:
     assert [incident.kind for incident in stopped] == ["failure"]
 
 
+@pytest.mark.parametrize(("kind", "is_cut_off"), [(EventKind.STATE_FAIL, True), (EventKind.FAIL_LEARNED, False)])
+def test_a_node_that_logs_that_it_misses_others_is_cut_off(kind, is_cut_off) -> None:
+    """Its own cluster state shows that it lost the majority; other lines may be earlier, by a clock that is ahead."""
+    tale = cut(C)
+    tale.headers = []
+    lines = Lines([LoggedLine(C, "10.0.0.1", 7002, ns(14), kind)])
+
+    incidents = find_incidents(tale.history(lines=lines))
+
+    assert ("cut off" in [incident.variant for incident in incidents]) is is_cut_off
+
+
 def test_two_nodes_that_do_not_reach_each_other_lost_one_link() -> None:
     """The others reach both: no majority marks either of them."""
     tale = quiet_tale()
