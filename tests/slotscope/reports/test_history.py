@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,14 @@ from slotscope.reports.history.terminal import clock, moment, print_incidents, p
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
 from tests.builders.history_builder import A, B, C, R, failover_tale, ns
 from tests.builders.history_report import history_report
+
+
+def test_every_entry_of_the_legend_has_the_colour_of_what_it_explains() -> None:
+    page = render_history(history_report())
+    keys = set(re.findall(r'class="band-key ([\w-]+)"', page))
+
+    assert "mark-election" in keys
+    assert {key for key in keys if f".{key} {{" not in page} == set()
 
 
 @pytest.mark.long
