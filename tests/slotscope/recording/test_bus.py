@@ -116,7 +116,7 @@ def test_the_gap_of_dropped_packets_begins_at_the_count_before(recorder):
     wait_for(lambda: run.counted_ns, "a count")
     counted_ns = run.counted_ns
     run.dropped = 7
-    wait_for(lambda: recorder.gaps.count, "the gap")
+    wait_for(lambda: recorder.gaps.read(), "the gap")
     (gap,) = recorder.gaps.read()
 
     assert (gap.reason, gap.missed) == (Reason.DROPPED, 7)
