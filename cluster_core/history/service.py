@@ -94,15 +94,20 @@ def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
     return groups
 
 
+def last_end(ends: Iterable[int | None]) -> int | None:
+    """Return the latest of *ends*, which are not empty; None if one is still open."""
+    known = list(ends)
+    return None if None in known else max(end for end in known if end is not None)
+
+
 def union(group: Sequence[Interval]) -> Interval:
     """Merge a group of overlapping intervals."""
     first = group[0]
-    ends = [interval.to_max_ns for interval in group]
     return first._replace(
         from_min_ns=min(interval.from_min_ns for interval in group),
         from_max_ns=min(interval.from_max_ns for interval in group),
         to_min_ns=max(interval.to_min_ns for interval in group),
-        to_max_ns=None if None in ends else max(end for end in ends if end is not None),
+        to_max_ns=last_end(interval.to_max_ns for interval in group),
     )
 
 

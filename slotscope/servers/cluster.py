@@ -29,7 +29,8 @@ ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Commands of a poll, in one pipeline."""
 SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
 """Optional command of a poll, for Valkey 8 and Redis 8.2."""
-SETTINGS: Final = (("INFO",), ("CONFIG", "GET", "save"), ("CONFIG", "GET", "cluster-node-timeout"))
+NODE_TIMEOUT: Final = ("CONFIG", "GET", "cluster-node-timeout")
+SETTINGS: Final = (("INFO",), ("CONFIG", "GET", "save"), NODE_TIMEOUT)
 """Optional commands of a poll: time of the last save, changes since, save points, node timeout in ms."""
 BACKOFF_S_MAX: Final = 30.0
 TURN_S: Final = 0.5
@@ -154,9 +155,9 @@ class NodePoll:
             return self.failed(self._access.safe(error))
         self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
-        refusals = [f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items()]
-        facts = (nodes, info, stats, saved, save, timeout, "; ".join(dict.fromkeys(refusals)))
-        return Answer(self.address, asked_ns, ts_ns, *facts)
+        reasons = [f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items()]
+        refusals = "; ".join(dict.fromkeys(reasons))
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, timeout, refusals)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the wait before the next poll doubles."""

@@ -21,13 +21,12 @@ from cluster_core.rebalance.execution.effects import ANSWER_S, Answered, Ask, Lo
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
-from slotscope.servers.cluster import parse_address
+from slotscope.servers.cluster import NODE_TIMEOUT, parse_address
 from slotscope.servers.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
 
 THREADS_MAX: Final = 32
 
 _QUESTIONS: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",))
-_NODE_TIMEOUT: Final = ("CONFIG", "GET", "cluster-node-timeout")
 
 
 @dataclass(slots=True)
@@ -143,7 +142,7 @@ class LiveNodes:
             nodes, cluster_info, info = map(_bytes, self._pipeline(link, _QUESTIONS, until_s))
             sight = read_node(node, nodes, cluster_info, info)
             if node not in self._timeouts_ms:  # asked once: a user that may not is not to fill the servers' ACL LOG
-                self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [_NODE_TIMEOUT], until_s))
+                self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [NODE_TIMEOUT], until_s))
             question = job_question(sight.product, sight.version)
             marks = (*sight.migrating, *sight.importing)
             counting = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in marks]

@@ -158,7 +158,7 @@ class SimulatedCluster:
                 self.ask(host, "ASKING")
 
     def lost_writes(self) -> list[bytes]:
-        """Keys of which the owner lacks the last promised value."""
+        """Keys without their last promised value at their owner."""
         owners = self.owners()
         return [
             key for key, value in self.promised.items() if self.hosts[owners[key_slot(key)]].store.value(key) != value

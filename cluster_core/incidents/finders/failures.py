@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.history.processes import SAME_NS, Restart, Resync
 from cluster_core.history.samples import MISSED_POLLS, StateChange
+from cluster_core.history.service import last_end
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step, milliseconds
@@ -73,7 +74,7 @@ def find_episodes(history: History) -> list[Episode]:
 def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episode:
     from_ns = min(spell.from_ns for spell in spells)
     ends = [spell.to_ns for spell in spells]
-    to_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    to_ns = last_end(ends)
     last, back = _silence(history, subject, from_ns)
     signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
     silent_from_ns, back_ns = last.to_ns if last else signs_ns[0], back.from_ns if back else signs_ns[1]

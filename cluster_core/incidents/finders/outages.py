@@ -17,7 +17,7 @@ from cluster_core.gossip.failure_detection import REJOIN_DELAY_MS_MAX
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
 from cluster_core.history.samples import MISSED_POLLS, StateChange, silences
-from cluster_core.history.service import NEVER, Interval, Lack, common, contiguous, joined, narrowed, union
+from cluster_core.history.service import NEVER, Interval, Lack, common, contiguous, joined, last_end, narrowed, union
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
@@ -443,13 +443,12 @@ def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
         for spell in whole
     ]
     nodes = tuple(dict.fromkeys(interval.node for interval in intervals))
-    ends = [interval.to_max_ns for interval in intervals]
     return Incident(
         kind=IncidentKind.OUTAGE,
         variant="whole cluster" if whole else "some shards" if len(nodes) > 1 else "one shard",
         subject=nodes[0] if len(nodes) == 1 else "",
         started_ns=min(interval.from_max_ns for interval in intervals),
-        ended_ns=None if None in ends else max(end for end in ends if end is not None),
+        ended_ns=last_end(interval.to_max_ns for interval in intervals),
         nodes=nodes,
         slots=slots_text(bits) if is_known else "",
         slot_count=bits.bit_count() if is_known else None,

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cluster_core.history.open_slots import OpenSlot
+from cluster_core.history.service import last_end
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.finders.memberships import is_follower
@@ -231,7 +232,6 @@ def _with_open_slots(history: History, incidents: list[Incident], failures: list
         begin_ns = steps[0].ts_ns
         at = next((at for at, known in enumerate(merged) if _is_of(known, source, target, begin_ns, history)), None)
         if at is None:
-            ends = [step.until_ns for step in steps]
             bits = sum(1 << slot for slot in {open_slot.slot for open_slot in group})
             merged.append(
                 Incident(
@@ -240,7 +240,7 @@ def _with_open_slots(history: History, incidents: list[Incident], failures: list
                     subject=source,
                     winner=target,
                     started_ns=begin_ns,
-                    ended_ns=None if None in ends else max(end for end in ends if end is not None),
+                    ended_ns=last_end(step.until_ns for step in steps),
                     nodes=(source, target),
                     slots=slots_text(bits),
                     slot_count=bits.bit_count(),
@@ -273,8 +273,7 @@ def _open_steps(group: list[OpenSlot]) -> list[Step]:
         by_slot.setdefault(open_slot.slot, []).append(open_slot)
     steps = []
     for slot, parts in by_slot.items():
-        ends = [part.to_ns for part in parts]
-        until_ns = None if None in ends else max(end for end in ends if end is not None)
+        until_ns = last_end(part.to_ns for part in parts)
         first = parts[0]
         from_ns = min(part.from_ns for part in parts)
         steps.append(

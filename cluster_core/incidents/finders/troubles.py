@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster_core.gossip.causes import Mechanism
+from cluster_core.history.service import last_end
 from cluster_core.incidents.finders.failures import Episode, failure_steps, has_ended, in_story_order
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History
@@ -64,14 +65,13 @@ def _lost_links(history: History, episodes: list[Episode]) -> list[Incident]:
 
 
 def _lost_link(history: History, ends: list[str], marks: list[Episode]) -> Incident:
-    stops = [mark.to_ns for mark in marks]
     steps = [step for mark in marks for step in failure_steps(history, mark) if step.actor in ends]
     return Incident(
         kind=IncidentKind.PARTITION,
         variant="one link",
         subject="",
         started_ns=min(mark.from_ns for mark in marks),
-        ended_ns=None if None in stops else max(stop for stop in stops if stop is not None),
+        ended_ns=last_end(mark.to_ns for mark in marks),
         nodes=tuple(ends),
         steps=in_story_order(steps),
     )
@@ -96,7 +96,6 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     group = sorted(group, key=lambda member: member.subject)
     cut = {member.subject for member in group}
     started_ns = min(member.started_ns for member in group)
-    ends = [member.to_ns for member in group]
     back_ns = max((member.back_ns for member in group if member.back_ns is not None), default=None)
     steps: list[Step] = []
     for member in group:
@@ -108,7 +107,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         majority = "" if 2 * kept > len(voters) else ", no majority"
         detail = f"of {len(voters)} voting masters{majority}"
         steps.append(Step(started_ns, EventKind.QUORUM_SIDE, reachable[0], "", amount=kept, detail=detail))
-    ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    ended_ns = last_end(member.to_ns for member in group)
     return Incident(
         kind=IncidentKind.PARTITION,
         variant="cut off" if group[0].is_cut_off else "silent together",

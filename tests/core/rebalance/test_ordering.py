@@ -45,7 +45,7 @@ SOME_MOVES = st.lists(
 
 @given(moves=SOME_MOVES, limit=st.integers(40, 90))
 def test_batches_leave_room_for_both_copies_and_no_master_gives_and_takes(moves, limit):
-    """b has *limit*; a master that gives and takes would revive its claim on what it gave; masters keep a slot."""
+    """b has *limit*; a master that gives and takes would revive its claim on slots that it gave; masters keep a slot."""
     order = order_moves(moves, rooms(b=limit))
     held, slots = dict.fromkeys("abcd", 50.0), dict.fromkeys("abcd", 10)
     for batch in order.batches:
