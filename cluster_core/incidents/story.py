@@ -420,7 +420,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.STATE_FAIL: "{nodes} reported cluster_state:fail, {actor} first",
     EventKind.STATE_OK: "{nodes} reported cluster_state:ok, {actor} first",
     EventKind.EPOCH_RAISED: "{actor} raises its config epoch from {detail} to {epoch}",
-    EventKind.QUORUM_SIDE: "{actor} and those it reached were {amount} {detail}",
+    EventKind.QUORUM_SIDE: "{actor} and those it reached included {amount} {detail}",
     EventKind.DOUBTED: "{actor} and others, {amount} in all, mark {subject} PFAIL ({detail})",
 }
 

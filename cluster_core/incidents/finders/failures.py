@@ -224,7 +224,7 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
             abs(step.ts_ns - restart.start_ns) <= SAME_NS and step.kind == EventKind.PROCESS_STARTED for step in steps
         ):
             steps += restart_steps(restart)
-    if episode.alive_ns is not None and not steps:
+    if episode.alive_ns is not None:
         steps.append(Step(episode.alive_ns, EventKind.CUT_OFF, episode.subject, episode.subject))
     return steps
 

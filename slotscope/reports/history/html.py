@@ -24,7 +24,7 @@ SPAN_PERCENT_MIN = 0.15
 MARK_KINDS = {
     "election": ("election", "vote", "won", "took", "manual", "paused", "adopted", "demoted"),
     "suspicion": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
-    "process": ("last-sign", "process", "back", "trusted", "new-id"),
+    "process": ("last-sign", "cut-off", "process", "back", "trusted", "new-id"),
 }
 """Colours of marks by the beginning of a step's kind; other kinds are changes."""
 

@@ -366,6 +366,7 @@ def polls(node: str, *seconds: float) -> dict[tuple[str, Source], list[MetricSam
 def test_a_node_that_answers_polls_while_others_miss_it_is_cut_off() -> None:
     """A process that is stopped answers nothing, and at once when it is continued."""
     tale = cut(C)
+    tale.event(C, 14, "process-idle", C)
     running = find_incidents(tale.history(samples=polls(C, *range(30))))
     stopped = find_incidents(tale.history(samples=polls(C, *range(11), *range(18, 30))))
 
