@@ -15,25 +15,21 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bounds import FREE, Prices, count_ranges, least_moved, least_ranges, whole_prices
+from cluster_core.rebalance.bounds import count_ranges, least_moved, least_ranges, whole_prices
 from cluster_core.rebalance.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
 from cluster_core.rebalance.goal.targets import (
     Targets,
     above_capacity,
-    excess,
     excess_by_resource,
     find_targets,
     keeps,
     kept,
-    must_drain,
-    overload,
     ratios,
 )  # fmt: skip
-from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad
+from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, WorstLoad
 from cluster_core.rebalance.search.arrays import Arrays
 from cluster_core.rebalance.search.contradiction import find_conflicts
 from cluster_core.rebalance.search.heavy import exceeds_limits
@@ -50,22 +46,6 @@ SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """Steps above the least tolerance, until a plan meets the limits."""
 
 
-class Outcome(NamedTuple):
-    """A problem, its contradictions, the *raised* problem, and final owners with prices for its limits.
-
-    *forgone*: a better placement was found but gains too little.
-    """
-
-    scaled: Scaled
-    conflicts: tuple[Conflict, ...]
-    raised: Scaled
-    owner: tuple[int, ...]
-    prices: Prices = FREE
-    budget: Fraction | None = None
-    curve: tuple[CurvePoint, ...] = ()
-    forgone: bool = False
-
-
 def make_plan(problem: Problem) -> Plan:
     """Return the plan for *problem*, deterministically; PlanError for bad or impossible input.
 
@@ -73,7 +53,7 @@ def make_plan(problem: Problem) -> Plan:
     """
     scaled, few = validate(problem), SOFT_RANGES_A_MASTER * len(problem.masters)
     if not problem.soft:
-        return conclude(_find(scaled))
+        return conclude(scaled, *_find(scaled))
     plan = None if exceeds_limits(scaled, find_targets(scaled)) else _try(scaled, is_soft=True)
     for first in range(len(problem.soft) - 1, -1, -1):
         if plan is not None and (plan.ranges_after <= few or not plan.moves):
@@ -84,12 +64,12 @@ def make_plan(problem: Problem) -> Plan:
             continue
         if plan is None or _saves_ranges(plan, other, goals, len(problem.masters)):
             plan = _as_asked(problem, replace(other, given_up=goals))
-    return plan if plan is not None and plan.given_up else conclude(_find(scaled))
+    return plan if plan is not None and plan.given_up else conclude(scaled, *_find(scaled))
 
 
 def _try(scaled: Scaled, *, is_soft: bool) -> Plan | None:
     """Return a plan that meets the limits, or None; with soft goals the search is short."""
-    plan = conclude(_find(scaled, is_short=is_soft))
+    plan = conclude(scaled, *_find(scaled, is_short=is_soft))
     return None if plan.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE) else plan
 
 
@@ -114,27 +94,27 @@ def _as_asked(problem: Problem, plan: Plan) -> Plan:
     return replace(plan, reach=reaches)
 
 
-def _find(scaled: Scaled, *, is_short: bool = False) -> Outcome:
-    """Return the best owners found for *scaled*, with relaxed limits if they are proven impossible."""
+def _find(scaled: Scaled, *, is_short: bool = False) -> tuple[tuple[Conflict, ...], Result]:
+    """Return the contradictions in *scaled* and the best owners found, with relaxed limits if they are proven impossible."""
     conflicts = find_conflicts(scaled)
-    now, first, forgone = scaled, None, False
+    now, first = scaled, None
+    unmoved = Result(_aims(scaled, conflicts)[-1], scaled.owner)
     for _ in range(ROUNDS_MAX):
-        if not _is_over(now, conflicts):
+        asked = _aims(now, conflicts)[-1]
+        if not any(badness(asked, find_targets(asked), now.owner)):
             break
-        outcome = _round(now, conflicts, is_short)
-        gain = _gain(now, outcome)
+        result = _round(now, conflicts, is_short)
+        gain = _gain(result.aim if conflicts else now, result.owner)
         if not gain:
-            forgone = gain is False
+            unmoved = unmoved._replace(forgone=gain is False)
             break
-        first = outcome if first is None else outcome._replace(prices=first.prices, curve=())
-        if keeps(outcome.raised, find_targets(outcome.raised), outcome.owner):
+        first = result if first is None else result._replace(prices=first.prices, curve=())
+        if keeps(result.aim, find_targets(result.aim), result.owner):
             break
-        owner = _joined(replace(outcome.raised, owner=scaled.owner), outcome.owner)
-        first = first if owner == outcome.owner else first._replace(owner=owner, curve=())
+        owner = _joined(replace(result.aim, owner=scaled.owner), result.owner)
+        first = first if owner == result.owner else first._replace(owner=owner, curve=())
         now = replace(now, owner=owner)
-    if first is None:
-        return Outcome(scaled, conflicts, _asked(scaled, conflicts), scaled.owner, forgone=forgone)
-    return first._replace(scaled=scaled, conflicts=conflicts)
+    return conflicts, unmoved if first is None else first
 
 
 def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
@@ -150,12 +130,6 @@ def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     return search.joined(owner) or owner
 
 
-def _asked(scaled: Scaled, conflicts: Sequence[Conflict]) -> Scaled:
-    """Return the problem with the least tolerance that is not proven impossible."""
-    least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
-    return scaled if least is None else at_tolerance(scaled, least + SLACKS[-1])
-
-
 def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
     """Return problems to try in order: with and without headroom, or with tolerances above a proven impossible one."""
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
@@ -165,27 +139,19 @@ def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
     return [scaled] if part == 1 else [replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance)), scaled]
 
 
-def _is_over(scaled: Scaled, conflicts: Sequence[Conflict]) -> bool:
-    asked = _asked(scaled, conflicts)
-    targets = find_targets(asked)
-    over = excess(asked, targets, asked.owner) or overload(asked, targets, asked.owner)
-    return bool(over) or must_drain(asked, asked.owner)
-
-
-def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> Outcome:
+def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> Result:
     """Search each aim until limits are met; return the best result."""
-    tried: list[tuple[Badness, int, Outcome]] = []
+    tried: list[tuple[Badness, int, Result]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
         search = Search(aim)
         result = search.run(known, is_short=is_short)
         owner = _turned_back(aim, search.targets, result.owner)
-        result = result if owner == result.owner else Result(owner, result.prices, result.budget)
-        outcome = Outcome(scaled, conflicts, aim, owner, result.prices, result.budget, result.curve)
+        result = result if owner == result.owner else result._replace(owner=owner, curve=())
         if not any(search.badness(owner)):
-            return outcome
-        tried.append((badness(scaled, asked, owner), len(tried), outcome))
+            return result
+        tried.append((badness(scaled, asked, owner), len(tried), result))
         known = owner if known is None else known
     return min(tried)[2]
 
@@ -201,15 +167,14 @@ def _turned_back(scaled: Scaled, targets: Targets, owner: tuple[int, ...]) -> tu
     return tuple(at)
 
 
-def _gain(scaled: Scaled, outcome: Outcome) -> bool | None:
-    """Return whether *outcome* is worth its moves: False if it gains too little, None if it gains nothing."""
-    asked = outcome.raised if outcome.conflicts else scaled
+def _gain(asked: Scaled, owner: tuple[int, ...]) -> bool | None:
+    """Return whether *owner* is worth its moves: False if it gains too little, None if it gains nothing."""
     limits = find_targets(asked)
-    before, after = (badness(asked, limits, owner) for owner in (scaled.owner, outcome.owner))
-    if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and outcome.owner == scaled.owner):
+    before, after = (badness(asked, limits, at) for at in (asked.owner, owner))
+    if after.loses_last or after[:3] > before[:3] or (after.keeps_drained and owner == asked.owner):
         return None
     gain = before.above_limits - after.above_limits
-    gain_min = exact(scaled.problem.gain_min, "gain_min")
+    gain_min = exact(asked.problem.gain_min, "gain_min")
     if after[:3] < before[:3] or gain > max(gain_min, before.above_limits * ROUND_GAIN_MIN):
         return True
     return False if gain > 0 else None
@@ -221,24 +186,24 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     places = scaled.places(plan.owners_after)
     after = tuple(scaled.owner[s] if s in slots else n for s, n in enumerate(places))
-    held = conclude(Outcome(scaled, plan.conflicts, raised, after, plan.prices))
+    held = conclude(scaled, plan.conflicts, Result(raised, after, plan.prices))
     held = replace(held, held_back=tuple(sorted({*plan.held_back, *slots})), given_up=plan.given_up)
     return _as_asked(problem, held) if plan.given_up else held
 
 
 def defragment(problem: Problem) -> Plan:
     """Return the plan with the fewest slot ranges, at any cost, that keeps limits or the heaviest loads."""
-    outcome = _find(validate(problem))
-    scaled = outcome.scaled
-    if outcome.owner == scaled.owner and not outcome.conflicts:
+    scaled = validate(problem)
+    conflicts, result = _find(scaled)
+    if result.owner == scaled.owner and not conflicts:
         worst = ratios(scaled, find_targets(scaled), scaled.owner)
         tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
-        outcome = outcome._replace(raised=replace(scaled, tolerance=tolerance))
-    search = Search(outcome.raised)
+        result = result._replace(aim=replace(scaled, tolerance=tolerance))
+    search = Search(result.aim)
     joined = search.unbounded()
     if joined is None or count_ranges(joined) >= count_ranges(scaled.owner):
         return make_plan(problem)
-    return conclude(outcome._replace(owner=joined, prices=search.prices, curve=()))
+    return conclude(scaled, conflicts, result._replace(owner=joined, prices=search.prices, curve=()))
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:
@@ -249,11 +214,10 @@ def pieces_of_tag(load: Number, target: Number) -> int:
     return max(1, math.ceil(whole / part))
 
 
-def conclude(outcome: Outcome) -> Plan:
-    """Return the plan from the problem's owners to the final ones."""
-    scaled, owner = outcome.scaled, outcome.owner
-    targets = find_targets(scaled)
-    limits, prices = find_targets(outcome.raised), outcome.prices
+def conclude(scaled: Scaled, conflicts: tuple[Conflict, ...], result: Result) -> Plan:
+    """Return the plan from the problem's owners to those of *result*."""
+    owner, prices = result.owner, result.prices
+    targets, limits = find_targets(scaled), find_targets(result.aim)
     bounded = kept(scaled, limits, owner)
     if not keeps(scaled, limits, owner):
         prices = whole_prices(scaled, Relaxation(Arrays(scaled, bounded)).staying, staying=True)
@@ -269,7 +233,7 @@ def conclude(outcome: Outcome) -> Plan:
     if not 0 <= bound <= moved:
         raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
     return Plan(
-        verdict=_verdict(outcome, targets),
+        verdict=_verdict(scaled, conflicts, result),
         cost=scaled.resources[scaled.cost],
         unit=scaled.units[scaled.cost],
         moves=moves,
@@ -284,21 +248,20 @@ def conclude(outcome: Outcome) -> Plan:
         ranges_after=count_ranges(owner),
         owners_after=tuple(names[n] for n in owner),
         prices=prices,
-        conflicts=outcome.conflicts,
-        tolerance=outcome.raised.tolerance,
+        conflicts=conflicts,
+        tolerance=result.aim.tolerance,
         ranges_bound=least_ranges(scaled, bounded),
-        budget=scaled.budgets[0] if outcome.budget is None else outcome.budget,
-        curve=outcome.curve,
+        budget=scaled.budgets[0] if result.budget is None else result.budget,
+        curve=result.curve,
     )
 
 
-def _verdict(outcome: Outcome, targets: Targets) -> PlanVerdict:
-    scaled, owner = outcome.scaled, outcome.owner
-    stays = owner == scaled.owner
-    if outcome.conflicts:
+def _verdict(scaled: Scaled, conflicts: Sequence[Conflict], result: Result) -> PlanVerdict:
+    stays = result.owner == scaled.owner
+    if conflicts:
         return PlanVerdict.IMPOSSIBLE
-    if must_drain(scaled, owner) or excess(scaled, targets, owner) or overload(scaled, targets, owner):
-        return PlanVerdict.TOO_SMALL if outcome.forgone and stays else PlanVerdict.CLOSER
+    if any(badness(scaled, find_targets(scaled), result.owner)):
+        return PlanVerdict.TOO_SMALL if result.forgone and stays else PlanVerdict.CLOSER
     return PlanVerdict.BALANCED if stays else PlanVerdict.MOVE
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.bounds import Prices, count_ranges, least_moved, least_ranges, whole_prices
+from cluster_core.rebalance.bounds import FREE, Prices, count_ranges, least_moved, least_ranges, whole_prices
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Scaled
 from cluster_core.rebalance.goal.targets import Targets, excess, find_targets, must_drain, overload
 from cluster_core.rebalance.plan import CurvePoint
@@ -51,12 +51,17 @@ Owners = tuple[int, ...]
 
 
 class Result(NamedTuple):
-    """Best owners, prices for the bound, the budget above the bound, and results of other budgets."""
+    """Best owners for the limits of *aim*, prices for the bound, the budget above it, and results of other budgets.
 
+    *forgone*: a better placement was found but gains too little.
+    """
+
+    aim: Scaled
     owner: Owners
-    prices: Prices
-    budget: Fraction
+    prices: Prices = FREE
+    budget: Fraction | None = None
     curve: tuple[CurvePoint, ...] = ()
+    forgone: bool = False
 
 
 class Badness(NamedTuple):
@@ -93,12 +98,12 @@ class Search:
         is_crowded = FEW_MASTERS < takers <= min(2 * heavy, PLACED_MASTERS_MAX)
         best = None if is_crowded else self._within(base * (1 + of_bound), known, once=is_short)
         if is_short and best is None and not is_crowded:
-            return Result(self.scaled.owner, self.prices, of_bound)
+            return Result(self.scaled, self.scaled.owner, self.prices, of_bound)
         if best is None or (heavy and not is_short and count_ranges(best) > SHREDDED * takers):
             placed = self._place_heavy()
             least, near = self._fewest_bytes(known if best is None else best, placed)
             if least is None:
-                return Result(_tuple(near), self.prices, of_bound)
+                return Result(self.scaled, _tuple(near), self.prices, of_bound)
             base, part = self.bound, of_bound
             if self.moved(least) > base * (1 + of_bound):  # above the bound already
                 base, part = self.moved(least), PLACED_PART * of_bound
@@ -116,7 +121,7 @@ class Search:
         points = [(budget, best), (None, min(joined, best, key=self._rank))]
         if budget:
             points.insert(0, (Fraction(0), min(least, best, key=self.moved)))
-        return Result(best, self.prices, budget, tuple(self._point(part, at) for part, at in points))
+        return Result(self.scaled, best, self.prices, budget, tuple(self._point(part, at) for part, at in points))
 
     def unbounded(self) -> Owners | None:
         """Return the placement with the fewest ranges, at any cost."""
