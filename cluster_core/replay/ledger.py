@@ -145,7 +145,7 @@ class Ledger:
                         ts_ns, EventKind.STATE_FAIL if header.state else EventKind.STATE_OK, header.sender, 0, "", ref
                     )
                 )
-            if header.mflags[0] & ~last.mflags[0] & MessageFlag.PAUSED:
+            if header.mflags != last.mflags and header.mflags[0] & ~last.mflags[0] & MessageFlag.PAUSED:
                 rows.append(
                     self._event(ts_ns, EventKind.PAUSED, header.sender, header.current_epoch, str(header.offset), ref)
                 )

@@ -82,7 +82,7 @@ def test_tables_of_many_messages_do_not_depend_on_tasks(
     """Where driver and tasks are one process machines run beside the reading, as far as they are few, and tasks commit messages themselves: while they read
     where it is known whose these are; else Spark does it, step by step."""
     monkeypatch.setattr(history_pipeline, "BYTES_HERE_MAX", 0)
-    monkeypatch.setattr(history_pipeline, "MACHINES_MAX", machines)
+    monkeypatch.setattr(history_pipeline, "MACHINES_BESIDE", machines)
     monkeypatch.setattr(history_pipeline, "runs_here", lambda spark: is_one_process)
     monkeypatch.setattr(history_pipeline, "HELD_ROWS_MAX", 1000)
     monkeypatch.setattr(history_pipeline.tables, "HELD_ROWS_MAX", 1000)

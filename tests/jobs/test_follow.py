@@ -20,6 +20,8 @@ from jobs.follow import Request
 from jobs.history import Request as Replay
 from schemas import history, incidents
 from schemas.table import Table
+from slotscope.pipelines.bus import following
+from slotscope.pipelines.bus import history as history_pipeline
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
@@ -105,8 +107,15 @@ def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     return replay(spark, root, landing, log=(f"{landing}/*/*/logs/*",))
 
 
-def test_files_that_arrive_and_disappear_give_the_tables_of_all_files(spark, replayed, tmp_path) -> None:
-    """Each recorder ends its files at its own moments; a ring removes read files."""
+@pytest.mark.parametrize("is_spread", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_files_that_arrive_and_disappear_give_the_tables_of_all_files(
+    spark, replayed, tmp_path, monkeypatch, is_spread
+) -> None:
+    """Each recorder ends its files at its own moments; a ring removes read files.  Of large batches some machines run beside the reading, the others after it."""
+    if is_spread:
+        monkeypatch.setattr(following, "BYTES_TOGETHER_MAX", 0)
+        monkeypatch.setattr(history_pipeline, "BYTES_HERE_MAX", 0)
+        monkeypatch.setattr(history_pipeline, "MACHINES_BESIDE", 2)
     root, landing = tmp_path / "root", tmp_path / "landing"
     files, followed = landing_files(landing, logs=True), []
     for start in range(0, len(files), 12):

@@ -53,7 +53,7 @@ from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.captured import AHEAD, CAPTURED, MessageTable
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
-from slotscope.sources.bus.observers import MACHINES_MAX, ReplayOptions, replay_beside, replay_task
+from slotscope.sources.bus.observers import MACHINES_BESIDE, ReplayOptions, replay_beside, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS, Reading
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.transforms.history_frames import (
@@ -235,7 +235,7 @@ class HistoryReplay:
         rows = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         states = self._states_beside(state)
         if states is not None:
-            machines = bind(replay_beside, profile=request.profile, states=states, machines_max=MACHINES_MAX)
+            machines = bind(replay_beside, profile=request.profile, states=states, machines_max=MACHINES_BESIDE)
             rows = rows.mapInArrow(machines, spark_schema(CAPTURED))
         is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
         if is_small:
@@ -248,7 +248,7 @@ class HistoryReplay:
 
     def _read_here(self, options: CaptureOptions, state: State | None) -> tuple[_Read, dict[str, Any]]:
         """Read and replay in this process."""
-        states = (self._states.of_processes_here(self._run) if state is not None else None) or {}
+        states = self._states.of_processes_here(self._run, sys.maxsize) if state is not None else {}
         start = pa.record_batch({"id": pa.array([0])})
         read = capture_task(iter([start]), options)
         batches = replay_beside(read, self._request.profile, states, sys.maxsize, batches_ahead=AHEAD)
@@ -266,10 +266,10 @@ class HistoryReplay:
         return MessageTable(ours, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
     def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
-        """The states of the processes, if their machines are few enough to run beside the reading: a second process of the same task."""
+        """The states of the processes whose machines run beside the reading, in a second process of the same task; None for no such process."""
         if self._spark is None or not runs_here(self._spark):
             return None
-        return self._states.of_processes_here(self._run, MACHINES_MAX) if state is not None else {}
+        return self._states.of_processes_here(self._run, MACHINES_BESIDE) if state is not None else {}
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 
@@ -277,9 +277,9 @@ class HistoryReplay:
         """Return the packed rows of the machines."""
         rows = read.rows
         spark = self._spark
-        if spark is None or (read.with_machines and facts["machines"] <= MACHINES_MAX):
+        if spark is None or (read.with_machines and facts["machines"] <= MACHINES_BESIDE):
             return rows
-        beliefs = self._replay(spark, rows, facts, None if read.with_machines else state)
+        beliefs = self._replay(spark, rows, facts, state, MACHINES_BESIDE if read.with_machines else 0)
         if read.with_machines:
             some = of_kind(rows, captured.BELIEFS)
             beliefs = beliefs.union(spark_frame(spark, some) if isinstance(some, pa.Table) else some)
@@ -288,13 +288,16 @@ class HistoryReplay:
         self._keep(beliefs).count()  # all processes at once: for a few rows they would run one by one
         return beliefs
 
-    def _replay(self, spark: SparkSession, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
+    def _replay(
+        self, spark: SparkSession, read: Rows, facts: dict[str, Any], state: State | None, beside: int
+    ) -> DataFrame:
+        """Run the machines of all processes but the first *beside*, each in one of Spark's tasks."""
         request = self._request
         pieces = of_kind(read, captured.EVIDENCE).select(["part", "phase", "number", "blob"])
         if isinstance(pieces, pa.Table):
             pieces = spark_frame(spark, pieces)
         if state is not None:
-            pieces = pieces.union(self._states.of_processes(spark, self._run))
+            pieces = pieces.union(self._states.of_processes(spark, self._run, beside))
         start_ns, is_settled = start_of(facts["first_ns"]), facts["settled_by"] > 0
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, is_settled)
         partitions = 2 * parallelism(spark)

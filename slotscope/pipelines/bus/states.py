@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
 """Prefix of parts with the state of a node's headers."""
-IS_PROCESS = f"part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%'"
+PROCESSES = f"SELECT part, state FROM replay_state WHERE part <> '{CAPTURE_PART}' AND part NOT LIKE '{HEADERS_PART}%' ORDER BY part"
+"""The states of processes in a fixed order."""
 PIECE = ("part", f"CAST({replayed.STATE_PHASE} AS INT) AS phase", "CAST(0 AS BIGINT) AS number", "state AS blob")
 """A state as a piece of evidence, in SQL of Spark."""
 UNREADABLE = Caveat(
@@ -119,17 +120,15 @@ class States:
             self._surveys[alone, len(new)] = survey(new, alone=alone)
         return self._surveys[alone, len(new)]
 
-    def of_processes(self, spark: SparkSession, run: Run) -> DataFrame:
-        """The states of all processes, as pieces of evidence that come before all others."""
-        sql = f"SELECT part, state FROM replay_state WHERE {IS_PROCESS}"
-        return spark_frame(spark, run.query(sql, history.REPLAY_STATE, staged=False)).selectExpr(*PIECE)
+    def of_processes(self, spark: SparkSession, run: Run, beside: int) -> DataFrame:
+        """The states of processes but the first *beside*, as pieces of evidence that come before all others."""
+        return spark_frame(
+            spark, run.query(f"{PROCESSES} OFFSET {beside}", history.REPLAY_STATE, staged=False)
+        ).selectExpr(*PIECE)
 
-    def of_processes_here(self, run: Run, processes_max: int = 1_000_000) -> dict[str, bytes] | None:
-        """The states of all processes by their names; None for more than *processes_max*."""
-        sql = f"SELECT part, state FROM replay_state WHERE {IS_PROCESS} ORDER BY part LIMIT {processes_max + 1}"
-        rows = run.query(sql, history.REPLAY_STATE, staged=False)
-        if len(rows) > processes_max:
-            return None
+    def of_processes_here(self, run: Run, count: int) -> dict[str, bytes]:
+        """The states of the first *count* processes by their names."""
+        rows = run.query(f"{PROCESSES} LIMIT {count}", history.REPLAY_STATE, staged=False)
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def of_headers(self, run: Run, state: State | None) -> HeaderStates:

@@ -57,6 +57,8 @@ ARCHIVE_SECONDS_MAX = 120
 """The JVM writes 150 MB at its end."""
 ARENAS_MAX: Final = "2"
 """Heaps of a Python worker: with glibc's default of 8 a core, one that folds batches for hours holds 0.9 GB in place of 0.5 GB."""
+UNSTEADY: Final = 0.05
+"""Share of a job at its start and end in which the time left is not known."""
 NEEDED: Final = ("deltalake", "numba", "numpy", "pandas", "pyarrow", "cluster_core.kernels.compiled")
 _LACKS: Final = "the executors' Python lacks {}: install it there"
 _REASONS: Final = {
@@ -121,7 +123,8 @@ def how_far(
         done, count = (0, 0) if share is not None or is_remote(spark) else _tasks(spark.sparkContext.statusTracker())
         part = share() if share is not None else done / max(count, 1)
         known = f"{100 * part:.0f} % read" if share is not None else f"{done} of {count} {noun}, {100 * part:.0f} %"
-        left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if part else ""
+        is_steady = UNSTEADY <= part <= 1 - UNSTEADY
+        left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if is_steady else ""
         return ", ".join(filter(None, [about, known if part and count != 1 else "", left]))
 
     return describe

@@ -84,10 +84,11 @@ class Piece(NamedTuple):
 def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> Iterator[pa.RecordBatch]:
     """Replay every process in *batches* (columns of `Piece`, in that order); yield rows of `BELIEFS`."""
     gathered = Gathered(keeps_states=options.settled)
-    for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
-        for _ in replay_process(part, pieces, options, gathered):
-            if gathered.count >= ROWS_PER_BATCH:
-                yield gathered.batch()
+    with _rare_collections():
+        for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
+            for _ in replay_process(part, pieces, options, gathered):
+                if gathered.count >= ROWS_PER_BATCH:
+                    yield gathered.batch()
     if gathered.count:
         yield gathered.batch()
 
@@ -205,10 +206,10 @@ def unpack_beliefs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             yield from unpacked_table(blob.as_py()).to_batches()
 
 
-MACHINES_MAX: Final = 200
-"""Number of machines in memory at once; the size of a machine grows with the nodes of its cluster."""
+MACHINES_BESIDE: Final = 24
+"""Machines of one process that run while another reads: of a hundred nodes these are ready as the reading ends; all cores run the rest."""
 BATCHES_AHEAD: Final = 256
-"""Number of batches, of about a megabyte each, that may wait for the machines, so the reader need not wait."""
+"""Number of batches, of about a megabyte each, that may wait for the machines, and behind them, so that neither side waits for the JVM."""
 _COLLECTED_AFTER: Final = (20_000, 20, 20)
 
 
@@ -216,7 +217,7 @@ def replay_beside(
     batches: Iterator[pa.RecordBatch],
     profile: str | None,
     states: Mapping[str, bytes],
-    machines_max: int = MACHINES_MAX,
+    machines_max: int = MACHINES_BESIDE,
     batches_ahead: int = BATCHES_AHEAD,
 ) -> Iterator[pa.RecordBatch]:
     """Replay the batches of a `capture_task` as they come; yield beliefs (`BELIEFS`) and pass other batches on.
@@ -224,7 +225,8 @@ def replay_beside(
     *states* are those of processes that were met before.  Evidence of processes beyond *machines_max* is handed on.
     """
     with _rare_collections():
-        yield from _replay(ahead(batches, batches_ahead), ReplayOptions(0, 0, profile), states, machines_max)
+        replayed = _replay(ahead(batches, batches_ahead), ReplayOptions(0, 0, profile), states, machines_max)
+        yield from ahead(replayed, batches_ahead)
 
 
 def _replay(

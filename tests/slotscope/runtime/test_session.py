@@ -139,3 +139,5 @@ def test_progress_of_a_job_with_a_known_share_shows_it_instead_of_tasks(spark):
     assert progress() == "2 files, 1.00 GB"
     share = 0.5
     assert re.fullmatch(r"2 files, 1\.00 GB, 50 % read, about 0 s left", progress())
+    share = 0.98
+    assert progress() == "2 files, 1.00 GB, 98 % read"
