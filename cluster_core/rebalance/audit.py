@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Annotated, NamedTuple
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
@@ -11,6 +13,7 @@ from cluster_core.rebalance.execution.refusals import name_of, short_slots
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.slots.slot_set import SlotSet, slots_by
 
 OWNERS = "owners"
 OPEN_SLOTS = "open slots"
@@ -46,7 +49,8 @@ class Finding(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Load of each master (node id) in one resource.
-    |    *errors* are standard errors of estimates, *basis* is the measuring method, *reason* explains why it is not compared.
+
+    *errors* are standard errors of estimates, *basis* is the measuring method, *reason* explains why it is not compared.
     """
 
     resource: str
@@ -58,24 +62,22 @@ class Measured:
 
 def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     """Return whether every node knows the planned owners, and whether a slot is still open."""
-    planned: dict[str, list[int]] = {}
-    for slot, owner in enumerate(stored.plan.owners_after):
-        planned.setdefault(owner, []).append(slot)
+    planned = slots_by((owner, slot) for slot, owner in enumerate(stored.plan.owners_after))
     needed = {address: reason for address, reason in sight.lost.items() if not _is_out(sight, address)}
     wrong = [f"{address} did not answer: {reason}" for address, reason in needed.items()]
     out = [address for address in sight.lost if address not in needed]
     worst = 0
     for node in sight.nodes.values():
-        misplaced = sorted(s for owner, slots in planned.items() for s in slots if s not in node.owners.get(owner, ()))
+        misplaced = reduce(or_, (slots - node.owners.get(owner, SlotSet()) for owner, slots in planned.items()))
         worst = max(worst, len(misplaced))
         if misplaced:
-            first = misplaced[0]
+            first = next(iter(misplaced))
             owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
             now, then = name_of(stored, owner), name_of(stored, stored.plan.owners_after[first])
             wrong.append(
                 f"{node.address}: slots {short_slots(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
-    opened = sorted({slot for node in sight.nodes.values() for slot in (*node.migrating, *node.importing)})
+    opened = SlotSet(sight.open_slots())
     count = len(stored.plan.owners_after)
     kept = f"all {count} slots belong to the planned masters on all {len(sight.nodes)} nodes"
     kept += f" that answer; failed, without slots: {', '.join(out)}" if out else ""
@@ -96,9 +98,7 @@ def _is_out(sight: ClusterSight, address: str) -> bool:
 def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -> Finding:
     """Return whether former owners hold keys of slots that moved: *left* by (node, slot)."""
     held = {place: keys for place, keys in left.items() if keys}
-    by_node: dict[str, list[int]] = {}
-    for node, slot in sorted(held):
-        by_node.setdefault(node, []).append(slot)
+    by_node = slots_by(sorted(held))
     details = [
         f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {short_slots(slots)}"
         for node, slots in by_node.items()

@@ -21,7 +21,7 @@ from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.plan import Move, Plan
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotSet, slots_by
 
 VERSION = 3
 ID_DIGITS = 12
@@ -97,11 +97,9 @@ def write_document(
 def hash_state(owners: Sequence[str], config_epochs: Mapping[str, int]) -> str:
     """Return the SHA-256 (hexadecimal) of the slots of each node (node id by slot) with its config epoch."""
     digest = hashlib.sha256()
-    slots: dict[str, list[int]] = {}
-    for slot, owner in enumerate(owners):
-        slots.setdefault(owner, []).append(slot)
+    slots = slots_by((owner, slot) for slot, owner in enumerate(owners))
     for node in sorted(slots.keys() | config_epochs.keys()):
-        ranges = " ".join(f"{a}-{b}" for a, b in SlotSet(slots.get(node, [])).ranges())
+        ranges = " ".join(f"{a}-{b}" for a, b in slots.get(node, SlotSet()).ranges())
         digest.update(f"{node}\t{config_epochs.get(node, '')}\t{ranges}\n".encode())
     return digest.hexdigest()
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 WIRE_BYTES: Final = SLOT_COUNT // 8
 """Bytes of the bitmap in a bus message (R4)."""
+
+Key = TypeVar("Key")
 
 _EVERY_BIT = (1 << SLOT_COUNT) - 1
 _DIGITS_MAX = len(str(SLOT_COUNT - 1))
@@ -132,6 +134,14 @@ class SlotSet:
     def issubset(self, other: SlotSet) -> bool:
         """Return whether every slot is in *other*."""
         return not self._bits & ~other._bits
+
+
+def slots_by(pairs: Iterable[tuple[Key, int]]) -> dict[Key, SlotSet]:
+    """Return the slots of each key of (key, slot) *pairs*, keys in order of appearance."""
+    slots: dict[Key, list[int]] = {}
+    for key, slot in pairs:
+        slots.setdefault(key, []).append(slot)
+    return {key: SlotSet(listed) for key, listed in slots.items()}
 
 
 def parse_range(word: str, *, offset: int = 0, source: str = "<slots>") -> tuple[int, int]:

@@ -23,7 +23,7 @@ from typing import Final
 from deltalake import CommitProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from cluster_core.rebalance.execution.journal import Step, StepKind
+from cluster_core.rebalance.execution.effects import Step, StepKind
 from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, PlaceError

@@ -27,10 +27,10 @@ from cluster_core.rebalance.execution.effects import (
     Refused,
     Reply,
     Send,
+    Step,
     Tell,
     Wait,
 )
-from cluster_core.rebalance.execution.journal import Step
 from cluster_core.rebalance.execution.machine import Execution, Outcome
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place

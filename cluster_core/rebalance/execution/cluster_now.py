@@ -39,6 +39,11 @@ class JobSight:
     """Retries so far; None for Valkey, which does not retry."""
 
     @property
+    def has_failed(self) -> bool:
+        """Return whether it failed for good."""
+        return self.state in FAILED and not self.is_active
+
+    @property
     def is_active(self) -> bool:
         """Whether it may still move slots; a failed import of Redis 8.4 retries at its target (asmCron)."""
         if self.state in FINISHED:
@@ -57,8 +62,6 @@ class NodeSight:
     id: str
     address: str = ""
     is_master: bool = True
-    master: str = ""
-    """The master of a replica."""
     config_epoch: int = 0
     product: str = "valkey"
     version: tuple[int, ...] = ()
@@ -197,7 +200,6 @@ def sight_of(topology: Topology) -> NodeSight:
         id=me.id,
         address=me.address,
         is_master=me.is_master,
-        master=me.master_id or "",
         config_epoch=me.config_epoch,
         owners={node.id: node.slots for node in topology.nodes if node.slots},
         epochs={node.id: node.config_epoch for node in topology.masters() if not node.is_gone},

@@ -14,8 +14,7 @@ from enum import Enum
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Clock, Steps, Wait
-from cluster_core.rebalance.execution.journal import Journal, Step, StepKind
+from cluster_core.rebalance.execution.effects import Clock, Journal, Step, StepKind, Steps, Wait
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -25,7 +24,16 @@ from cluster_core.rebalance.execution.refusals import (
     refusals,
     with_names,
 )
-from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot, remaining, seconds_of
+from cluster_core.rebalance.execution.remaining import (
+    Path,
+    Present,
+    ends_of,
+    failover_notes,
+    moves_by_slot,
+    remaining,
+    seconds_of,
+    see,
+)
 from cluster_core.rebalance.execution.run_state import (
     CALM_S,
     FailoverError,
@@ -34,7 +42,6 @@ from cluster_core.rebalance.execution.run_state import (
     StuckError,
     migrate_ms,
 )
-from cluster_core.rebalance.execution.succession import Present, failover_notes, see
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -66,18 +73,18 @@ def foresee(
     stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = Settings()  # noqa: B008 - frozen
 ) -> Situation:  # fmt: skip
     """Return the dry run for the cluster state *sight*."""
-    back = journal if how.rollback else None
-    away = sight.lost
-    sight = _as_needed(stored, sight, back)
-    owners = sight.owner_list()
-    batches = remaining(stored, owners, back=back)
+    owners, lost = sight.owner_list(), sight.lost
+    batches = remaining(stored, owners, back=journal if how.rollback else None)
+    if sight.nodes:  # other masters may be unreachable
+        needed = journal.ends if how.rollback else {*owners, *ends_of(batches)}
+        sight = ClusterSight(sight.nodes, {node: reason for node, reason in lost.items() if node in needed})
     nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
     path = path or choose_path(sight, nodes)
     now = Situation(stored, sight, journal, path, batches, how.rollback)
     in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
     notes: list[str] = []
     if sight.nodes:
-        unneeded = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
+        unneeded = [name_of(stored, node) for node in sorted(lost.keys() - sight.lost.keys())]
         notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
         notes += left_alone(stored, owners, journal) if how.rollback else []
     return replace(
@@ -85,21 +92,6 @@ def foresee(
         refusals=() if in_place else tuple(refusals(now)), in_place=in_place, notes=tuple(notes),
         migrate_ms=migrate_ms(sight, how.patience_s),
     )  # fmt: skip
-
-
-def _as_needed(stored: StoredPlan, sight: ClusterSight, back: Journal | None) -> ClusterSight:
-    """Return *sight* without unreachable masters that the run does not need.
-
-    A rollback needs the sources and targets of its journal; a run needs slot owners and both ends of remaining moves.
-    """
-    if not sight.lost or not sight.nodes:
-        return sight
-    if back is not None:
-        needed = back.ends
-    else:
-        owners = sight.owner_list()
-        needed = {*owners, *ends_of(remaining(stored, owners))}
-    return ClusterSight(sight.nodes, {node: reason for node, reason in sight.lost.items() if node in needed})
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
@@ -185,10 +177,7 @@ class Execution(Run):
             complete = yield from run_batch(self, batch)
             if not complete:
                 return (yield from self._paused(f" in batch {batch.number} of {count}"))
-            arrivals: dict[str, list[int]] = {}
-            for job in batch.jobs:
-                arrivals.setdefault(job.target, []).extend(job.slots)
-            yield from self.settle({target: SlotSet(slots) for target, slots in arrivals.items()})
+            yield from self.settle(batch.jobs)
             last = index == len(batches) - 1
             if not last and (self.stop or batch.number == self.settings.pause_after):
                 return (yield from self._paused(f" after batch {batch.number} of {count}"))

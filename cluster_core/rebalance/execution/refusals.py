@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS
-from cluster_core.rebalance.execution.journal import Journal
+from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal
 from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotSet, slots_by
 
 _NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
 HEADROOM = 0.95
@@ -144,10 +143,8 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
     Failovers and moved slots raise config epochs; a lower epoch means that a server was reset or restored.
     """
     planned = {node.id: node.config_epoch for node in stored.nodes}
-    changed: dict[tuple[str, str], list[int]] = {}
-    for slot, (before, now) in enumerate(zip(stored.problem.owners, owners, strict=True)):
-        if before != now:
-            changed.setdefault((before, now), []).append(slot)
+    pairs = enumerate(zip(stored.problem.owners, owners, strict=True))
+    changed = slots_by((ends, slot) for slot, ends in pairs if ends[0] != ends[1])
     sentences = [
         f"slots {short_slots(slots)}: owner is {now or 'nobody'}, in the plan {before}"
         for (before, now), slots in changed.items()
@@ -168,10 +165,8 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
     """Return the slots that a rollback skips because others moved them, one sentence each."""
-    slots_by_owner: dict[str, list[int]] = {}
-    for slot, (source, _) in moves_by_slot(stored).items():
-        if owners[slot] != source and not journal.holds(slot, owners[slot]):
-            slots_by_owner.setdefault(owners[slot], []).append(slot)
+    elsewhere = {slot: owners[slot] for slot, (source, _) in moves_by_slot(stored).items() if owners[slot] != source}
+    slots_by_owner = slots_by((owner, slot) for slot, owner in elsewhere.items() if not journal.holds(slot, owner))
     return [
         f"slots {short_slots(slots)} stay with {name_of(stored, owner)}: this plan did not move them there"
         for owner, slots in slots_by_owner.items()
@@ -267,7 +262,7 @@ def _room(now: Situation) -> list[str]:
     return list(reasons.values())
 
 
-def short_slots(slots: Iterable[int]) -> str:
+def short_slots(slots: SlotSet) -> str:
     """Return *slots* as in CLUSTER NODES, cut after some ranges."""
-    text = str(slots if isinstance(slots, SlotSet) else SlotSet(slots))
+    text = str(slots)
     return text if len(text) <= 60 else text[:60].rsplit(" ", 1)[0] + " …"

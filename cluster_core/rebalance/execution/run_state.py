@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,23 +14,25 @@ from cluster_core.rebalance.execution.effects import (
     NODE_TIMEOUT_DEFAULT_MS,
     Ask,
     Clock,
+    Journal,
     Latency,
     Look,
     Migrate,
     Note,
     Reply,
     Send,
+    Step,
+    StepKind,
     Steps,
     Tell,
     Wait,
+    read_journal,
 )
-from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import HEADROOM, Situation
-from cluster_core.rebalance.execution.remaining import Path
-from cluster_core.rebalance.execution.succession import successors, with_current_marks
+from cluster_core.rebalance.execution.remaining import Path, successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotSet, slots_by
 
 LOOK_PAUSE_S = 0.05
 LOOK_PAUSE_S_MAX = 1.0
@@ -156,6 +159,8 @@ class Run:
     """Slots to move, and the number *moved* so far."""
     moved: int = 0
     pace: Pace = field(init=False)
+    sizes: Sequence[float] = field(init=False)
+    """Bytes of each slot; empty if unknown."""
     receivers: frozenset[str] = frozenset()
     """Masters that receive slots in this run."""
     seen_s: float = 0.0
@@ -164,6 +169,7 @@ class Run:
     def __post_init__(self) -> None:
         self.journal = read_journal(self.steps)
         self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or Path.LEGACY)
+        self.sizes = sizes_of(self.stored)
         self.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
 
     @property
@@ -218,23 +224,21 @@ class Run:
         batches = {
             slot: batch.number for batch in self.start.stored.batches for job in batch.jobs for slot in job.slots
         }
-        rows: dict[tuple[int, str, str], list[int]] = {}
-        for slot, (source, target) in sorted(self.journal.pending.items()):
-            if slot in sight.nodes[target].own:
-                rows.setdefault((batches.get(slot, 0), source, target), []).append(slot)
-        detail = "found in place"
+        pending = {slot: self.journal.intents[slot] for slot in sorted(self.journal.pending)}
+        rows = slots_by(
+            ((batches.get(slot, 0), *ends), slot) for slot, ends in pending.items() if slot in sight.nodes[ends[1]].own
+        )
         yield from self.note(
-            *(Step(StepKind.DONE, *where, str(SlotSet(slots)), detail) for where, slots in rows.items())
+            *(Step(StepKind.DONE, *where, str(slots), "found in place") for where, slots in rows.items())
         )
 
     def breathe(self, slots: Sequence[int], begun_s: float) -> Steps[None]:
         """Rest after *slots*, moved since *begun_s*, and wait for a healthy cluster; StuckError if it stays unhealthy."""
         now_s = yield Clock()
-        sizes = sizes_of(self.start.stored)
         if self.pace.latency_ms_max is not None:
             self.latency_ms = yield Latency()
             self.pace.adapt(self.latency_ms or 0.0)
-        pause_s = self.pace.pause_s(sum(sizes[slot] for slot in slots) if sizes else 0.0, begun_s, now_s)
+        pause_s = self.pace.pause_s(sum(self.sizes[slot] for slot in slots) if self.sizes else 0.0, begun_s, now_s)
         if pause_s and not self.stop:
             yield Wait(pause_s)
         if self.pace.is_slowest:
@@ -244,7 +248,7 @@ class Run:
         sentence = self.unhealthy((yield from self.glance(self.nodes)))
         if sentence:
             yield from self.tell(f"waiting: {sentence}")
-            yield from self.look_until(self.unhealthy, self.settings.patience_s)
+            yield from self.look_until(self.unhealthy)
             yield from self.tell("going on: the cluster is healthy again")
         self.seen_s = yield Clock()
 
@@ -268,10 +272,10 @@ class Run:
         known = {name for node in self.start.sight.nodes.values() for name in node.unreachable}
         for node, reason in sight.lost.items():
             return f"{self.name(node)} does not answer: {reason}"
+        if failing := self.failing(sight):
+            return failing
         for seen in sight.nodes.values():
             name = self.name(seen.id)
-            if not seen.cluster_ok:
-                return f"{name} says that the cluster is not ok (cluster_state)"
             if unreachable := next((other for other in seen.unreachable if other not in known), None):
                 return f"{name} does not reach {seen.addresses.get(unreachable, '')} ({unreachable[:8]})"
             if seen.memory_max and seen.id in self.receivers and seen.used_memory > HEADROOM * seen.memory_max:
@@ -286,21 +290,21 @@ class Run:
             raise FailoverError("a replica was promoted")
         return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
 
+    def failing(self, sight: ClusterSight, but: Collection[str] = ()) -> str:
+        """Name a node that reports cluster state FAIL, except *but*; empty if none does."""
+        node = next((node.id for node in sight.nodes.values() if not node.cluster_ok and node.id not in but), None)
+        return f"{self.name(node)} says that the cluster is not ok (cluster_state)" if node else ""
+
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
         """Return the state of *nodes* (default: all masters of the plan) once all answer; StuckError if one does not."""
-        return (yield from self.look_until(lambda sight: "", self.settings.patience_s, nodes))
+        return (yield from self.look_until(lambda sight: "", nodes))
 
     def look_when_ok(self) -> Steps[ClusterSight]:
         """Return the state of all masters once all report cluster state OK."""
-
-        def unmet(sight: ClusterSight) -> str:
-            failing = [node.id for node in sight.nodes.values() if not node.cluster_ok]
-            return f"{self.name(failing[0])} says that the cluster is not ok (cluster_state)" if failing else ""
-
-        return (yield from self.look_until(unmet, self.settings.patience_s))
+        return (yield from self.look_until(self.failing))
 
     def look_until(
-        self, unmet: Callable[[ClusterSight], str], limit_s: float, nodes: tuple[str, ...] = ()
+        self, unmet: Callable[[ClusterSight], str], nodes: tuple[str, ...] = (), limit_s: float = math.inf
     ) -> Steps[ClusterSight]:
         """Look until all *nodes* answer and *unmet* is empty; StuckError with its last sentence after *limit_s* or the patience."""
         patience_s = self.settings.patience_s
@@ -331,23 +335,23 @@ class Run:
                     return f"{self.name(target)} does not know the config epoch of {self.name(source)}"
             return ""
 
-        yield from self.look_until(unmet, self.settings.settle_s)
+        yield from self.look_until(unmet, limit_s=self.settings.settle_s)
 
-    def settle(self, targets: Mapping[str, SlotSet]) -> Steps[ClusterSight]:
-        """Wait until all masters know the owners in *targets* and no slot is open."""
-        return (yield from self.look_until(lambda sight: self._unsettled(sight, targets), self.settings.settle_s))
+    def settle(self, jobs: Sequence[Job]) -> Steps[None]:
+        """Wait until all masters know the new owners of the slots of *jobs*, and none of these is open."""
+        arrivals = slots_by((job.target, slot) for job in jobs for slot in job.slots)
 
-    def _unsettled(self, sight: ClusterSight, targets: Mapping[str, SlotSet]) -> str:
-        still_open = sight.open_slots()
-        for target, slots in targets.items():
-            for node in sight.nodes.values():
-                missing = slots - node.owners.get(target, SlotSet())
-                if missing:
-                    return f"{self.name(node.id)} does not say that slots {missing} belong to {self.name(target)}"
-            left_open = SlotSet(slot for slot in still_open if slot in slots)
-            if left_open:
-                return f"slots {left_open} are still open"
-        return ""
+        def unmet(sight: ClusterSight) -> str:
+            still_open = SlotSet(sight.open_slots())
+            for target, slots in arrivals.items():
+                for node in sight.nodes.values():
+                    if missing := slots - node.owners.get(target, SlotSet()):
+                        return f"{self.name(node.id)} does not say that slots {missing} belong to {self.name(target)}"
+                if left_open := slots & still_open:
+                    return f"slots {left_open} are still open"
+            return ""
+
+        yield from self.look_until(unmet, limit_s=self.settings.settle_s)
 
 
 def sizes_of(stored: StoredPlan) -> Sequence[float]:

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Refused, Send, Steps, Wait
-from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
+from cluster_core.rebalance.execution.effects import (
+    Answered,
+    Clock,
+    Refused,
+    Send,
+    Step,
+    StepKind,
+    Steps,
+    Wait,
+    intents_of,
+)
 from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import Path, commands_of, ends_of
 from cluster_core.rebalance.execution.run_state import (
@@ -19,7 +27,6 @@ from cluster_core.rebalance.execution.run_state import (
     Run,
     StuckError,
     cut,
-    sizes_of,
 )
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
@@ -41,7 +48,7 @@ def run_batch(run: Run, batch: Batch) -> Steps[bool]:
     """Move the slots of *batch*; return False if the user stopped it; StuckError after `Settings.attempts`."""
     later: Sequence[Job] = batch.jobs
     while later:
-        piece, later = cut(later, run.pace.piece_bytes, sizes_of(run.start.stored))
+        piece, later = cut(later, run.pace.piece_bytes, run.sizes)
         begun_s = yield Clock()
         if not (yield from _run_piece(run, Batch(batch.number, tuple(piece)))):
             return False
@@ -65,7 +72,7 @@ def _run_piece(run: Run, batch: Batch) -> Steps[bool]:
 
 def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:
     """Start all jobs of *batch* and wait; return the failed ones and the first reason."""
-    yield from run.note(*intents_of([(batch.number, job.source, job.target, job.slots) for job in batch.jobs]))
+    yield from run.note(*intents_of(*batch))
     sight = yield from run.look()
     known = {seen.name for node in sight.nodes.values() for seen in node.jobs}
     begun_s = yield Clock()
@@ -125,7 +132,7 @@ def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Step
                 ends[job] = ""
             elif seen is None and now_s - gone_s.setdefault(job, now_s) > GONE_S:
                 ends[job] = f"no server lists the migration (a restart?), slots are still at {run.name(job.source)}"
-            elif seen is not None and not seen.is_active and seen.state in FAILED_STATES:
+            elif seen is not None and seen.has_failed:
                 messages = [entry.message for entry in entries if entry.message and not entry.message.startswith(LOST)]
                 ends[job] = messages[0] if messages else seen.message or seen.state
             else:

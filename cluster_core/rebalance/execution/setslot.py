@@ -7,12 +7,23 @@ from dataclasses import dataclass
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Migrate, Refused, Reply, Send, Steps
-from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
+from cluster_core.rebalance.execution.effects import (
+    Answered,
+    Clock,
+    Lost,
+    Migrate,
+    Refused,
+    Reply,
+    Send,
+    Step,
+    StepKind,
+    Steps,
+    intents_of,
+)
 from cluster_core.rebalance.execution.remaining import waves
-from cluster_core.rebalance.execution.run_state import Run, StuckError, answer_s, cut, sizes_of
+from cluster_core.rebalance.execution.run_state import Run, StuckError, answer_s, cut
 from cluster_core.rebalance.ordering import Batch, Job
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotSet, slots_by
 
 KEYS_MAX = 100
 """Keys of one MIGRATE."""
@@ -104,17 +115,18 @@ def _run_groups(run: Run, batch: Batch) -> Steps[str | None]:
     moved: list[SlotMove] = []
     failure: str | None = None
     begun_s = yield Clock()
-    sizes, start, written = sizes_of(run.start.stored), 0, 0
+    start = written = 0
     while start < max((len(job.slots) for job in batch.jobs), default=0) and not (run.stop or failure):
         now_s = yield Clock()
         if start == written:
             written += ahead
-            announced = [(batch.number, job.source, job.target, job.slots[start:written]) for job in batch.jobs]
-            intents = intents_of([job for job in announced if job[3]])
+            intents = intents_of(batch.number, [job._replace(slots=job.slots[start:written]) for job in batch.jobs])
             yield from run.note(*_results(batch.number, moved, now_s - begun_s, None), *intents)
             moved, begun_s = [], now_s
         end = min(start + run.pace.count(run.settings.group), written)
-        piece, _ = cut([job._replace(slots=job.slots[start:end]) for job in batch.jobs], run.pace.piece_bytes, sizes)
+        piece, _ = cut(
+            [job._replace(slots=job.slots[start:end]) for job in batch.jobs], run.pace.piece_bytes, run.sizes
+        )
         end = start + max(1, min((len(job.slots) for job in piece if job.slots), default=1))
         group = [
             _move(run, slot, job.source, job.target, job.source) for job in batch.jobs for slot in job.slots[start:end]
@@ -196,10 +208,8 @@ def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
     """Finish interrupted moves and inform all masters of owners; return a failure's reason, else None."""
     sight = yield from _tell_owners(run, sight)
     left, owners = unfinished(run, sight), sight.owner_list()
-    pairs: dict[tuple[str, str], list[int]] = {}
-    for slot in left:
-        pairs.setdefault(run.journal.intents[slot], []).append(slot)
-    for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
+    pairs = slots_by((run.journal.intents[slot], slot) for slot in left)
+    for jobs in waves([Job(*ends, tuple(slots), ()) for ends, slots in pairs.items()]):
         yield from run.await_epochs(jobs)
         pending = [
             _move(run, slot, job.source, job.target, owners[slot], _keys_sent(sight, slot, job.source, job.target))
@@ -230,13 +240,11 @@ def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
         for node, _, owner in wrong:
             if owner not in sight.nodes[node].epochs:
                 return f"{run.name(node)} does not know that {run.name(owner)} is a master"
-        misinformed = {node for node, _, _ in wrong}
-        failing = [node.id for node in sight.nodes.values() if not node.cluster_ok and node.id not in misinformed]
-        return f"{run.name(failing[0])} says that the cluster is not ok (cluster_state)" if failing else ""
+        return run.failing(sight, but={node for node, _, _ in wrong})
 
     if not wrong_owners(sight):
         return sight
-    sight = yield from run.look_until(unmet, run.settings.patience_s)
+    sight = yield from run.look_until(unmet)
     yield from run.ask(
         [Send(node, ("CLUSTER", "SETSLOT", str(slot), "NODE", owner)) for node, slot, owner in wrong_owners(sight)]
     )
@@ -265,11 +273,9 @@ def close_untouched(run: Run) -> Steps[list[int]]:
     yield from run.ask(commands)
     sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
     still_open = sight.open_slots().keys() & left
-    closed: dict[tuple[str, str], list[int]] = {}
-    for slot in sorted(mine - still_open if not sight.lost else ()):
-        if slot not in sight.nodes[intents[slot][1]].own:
-            closed.setdefault(intents[slot], []).append(slot)
-    yield from run.note(*(Step(StepKind.CANCELLED, 0, *ends, str(SlotSet(slots))) for ends, slots in closed.items()))
+    closed = [] if sight.lost else sorted(mine - still_open)
+    rows = slots_by((intents[slot], slot) for slot in closed if slot not in sight.nodes[intents[slot][1]].own)
+    yield from run.note(*(Step(StepKind.CANCELLED, 0, *ends, str(slots)) for ends, slots in rows.items()))
     return sorted(still_open)
 
 

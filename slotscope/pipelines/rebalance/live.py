@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.audit import Finding
-from cluster_core.rebalance.execution.journal import read_journal
+from cluster_core.rebalance.execution.effects import read_journal
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code

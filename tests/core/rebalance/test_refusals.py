@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight, read_jobs, read_node
-from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
+from cluster_core.rebalance.execution.effects import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.rebalance.execution.refusals import choose_path
 from cluster_core.rebalance.execution.remaining import Path

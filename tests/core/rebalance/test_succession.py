@@ -8,12 +8,22 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Lost, Note, Refused, Send
-from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
+from cluster_core.rebalance.execution.effects import (
+    Ask,
+    Clock,
+    Look,
+    Lost,
+    Note,
+    Refused,
+    Send,
+    Step,
+    StepKind,
+    read_journal,
+)
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
+from cluster_core.rebalance.execution.remaining import Present, see, successors
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.setslot import mend
-from cluster_core.rebalance.execution.succession import Present, see, successors
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
@@ -35,7 +45,7 @@ def failed_over(*, a_is_back: bool, held: Sequence[str] = (), importing: Sequenc
             nodes["b"], importing=dict.fromkeys(importing, "a"), owners=views, cluster_ok=False,
             slots_ok=SLOT_COUNT - len(gone), epochs={**nodes["b"].epochs, "a": 1}, open_keys=dict.fromkeys(importing, 0),
         )  # fmt: skip
-    old = NodeSight("a", "a:1", is_master=False, master="z", owners=slots_by_owner(owners))
+    old = NodeSight("a", "a:1", is_master=False, owners=slots_by_owner(owners))
     return ClusterSight(nodes | ({"a": old} if a_is_back else {}), {} if a_is_back else {"a": "connection refused"})
 
 
@@ -88,7 +98,7 @@ def test_a_drained_master_that_follows_the_replica_of_its_target_has_not_moved_t
     stored = stored_plan(SeenCluster(thirds()), [(slot, "a", "b") for slot in range(SLOT_COUNT // 3 + 1)])
     steps = [Step(kind, 1, "a", "b", f"0-{SLOT_COUNT // 3}") for kind in (StepKind.INTENT, StepKind.DONE)]
     now = SeenCluster(["z" if owner == "b" else owner for owner in held], "acz").look("ac")
-    drained = replace(now.nodes["a"], is_master=False, master="z")
+    drained = replace(now.nodes["a"], is_master=False)
 
     successors_ = successors(
         stored, ClusterSight({**now.nodes, "a": drained}, {"b": "connection refused"}), read_journal(steps)

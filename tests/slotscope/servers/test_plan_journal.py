@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("moto", reason="moto is not installed")
 pytest.importorskip("flask_cors", reason="flask-cors is not installed")
 
-from cluster_core.rebalance.execution.journal import Step, StepKind
+from cluster_core.rebalance.execution.effects import Step, StepKind
 from slotscope.runtime.errors import InputError
 from slotscope.servers import plan_journal
 from slotscope.servers.plan_journal import PlanJournal, executing
