@@ -34,7 +34,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 _TOP = ("zone_share_max", "pinned_slots", "goals", "defaults", "nodes")
 _GOAL = ("tolerance", "soft", "priority")
 _DEFAULTS = ("weight", "zone", "maxmemory", "capacity")
-_NODE = ("node", *_DEFAULTS, "drain", "exclude", "add")
+_ROLES = ("drain", "exclude", "add")
+_NODE = ("node", *_DEFAULTS, *_ROLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +85,23 @@ class Located:
         """Return the value of *name* in the *table* at *path* if it is true or false; False if missing."""
         return bool(self.typed((*path, name), table.get(name, False), bool, "true or false"))
 
-    def zone(self, path: Path, table: Mapping[str, Any]) -> str | None:
-        """Return the zone in the *table* at *path* if it is text; None if missing."""
-        return self.typed((*path, "zone"), table["zone"], str, "text in quotes") if "zone" in table else None
-
 
 @dataclass(frozen=True, slots=True)
 class NodeWish:
-    """One node of the file, at *path*."""
+    """Settings of one node, at *path* of the file; *zone* None is the node's own."""
 
-    node: str
-    path: Path
+    node: str = ""
+    path: Path = ()
     weight: Number = 1
     zone: str | None = None
     capacity: Mapping[str, Number] = field(default_factory=dict)
     drained: bool = False
     excluded: bool = False
     added: bool = False
+
+
+USUAL = NodeWish()
+"""Settings of all nodes by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +124,13 @@ class NodeOption:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The file and the nodes of the command line; by default all nodes are equal."""
+    """The file and the nodes of the command line; *usual* are the settings of other nodes."""
 
     located: Located
     nodes: tuple[NodeWish, ...] = ()
     pinned: tuple[int, ...] = ()
     zone_share_max: Number | None = None
-    zone: str = ""
-    weight: Number = 1
-    capacity: Mapping[str, Number] = field(default_factory=dict)
+    usual: NodeWish = USUAL
     goals: Mapping[str, Goal] = field(default_factory=dict)
     options: tuple[NodeOption, ...] = ()
 
@@ -153,20 +152,17 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
     share = values.get("zone_share_max")
     if share is not None and not 0 < located.number(("zone_share_max",), share) <= 1:
         raise located.fault(("zone_share_max",), f"zone_share_max is a share, over 0 and at most 1, not {share}")
-    general = Placement(
+    usual = _settings(located, ("defaults",), defaults, USUAL)
+    return Placement(
         located,
-        pinned=_pinned(located, values.get("pinned_slots", [])),
-        zone_share_max=share,
-        zone=located.zone(("defaults",), defaults) or "",
-        weight=_weight(located, ("defaults",), defaults, 1),
-        capacity=_capacity(located, ("defaults",), defaults),
-        goals={
+        tuple(_wish(located, ("nodes", number), entry, usual) for number, entry in enumerate(listed)),
+        _pinned(located, values.get("pinned_slots", [])),
+        share,
+        usual,
+        {
             name: _goal(located, ("goals", name), goal)
             for name, goal in located.table(("goals",), values.get("goals", {})).items()
         },
-    )
-    return replace(
-        general, nodes=tuple(_wish(general, ("nodes", number), entry) for number, entry in enumerate(listed))
     )
 
 
@@ -215,23 +211,30 @@ def _goal(located: Located, path: Path, entry: Any) -> Goal:
     return Goal(tolerance, located.flag(path, values, "soft") if "soft" in values else None, priority)
 
 
-def _wish(general: Placement, path: Path, entry: Any) -> NodeWish:
-    located = general.located
+def _wish(located: Located, path: Path, entry: Any, usual: NodeWish) -> NodeWish:
     values = located.table(path, entry, _NODE)
     name = values.get("node")
     if not isinstance(name, str) or not name:
         raise located.fault((*path, "node"), "a node needs a name: node = its id or host:port")
-    roles = [role for role in ("drain", "exclude", "add") if located.flag(path, values, role)]
-    if len(roles) > 1:
+    drained, excluded, added = (located.flag(path, values, role) for role in _ROLES)
+    if drained + excluded + added > 1:
+        roles = [role for role in _ROLES if values.get(role)]
         raise located.fault((*path, roles[1]), f"{name} cannot both {roles[0]} and {roles[1]}")
-    return NodeWish(
-        name,
-        path,
-        _weight(located, path, values, general.weight),
-        located.zone(path, values),
-        {**general.capacity, **_capacity(located, path, values)},
-        *(role in roles for role in ("drain", "exclude", "add")),
-    )
+    wish = _settings(located, path, values, usual)
+    return replace(wish, node=name, path=path, drained=drained, excluded=excluded, added=added)
+
+
+def _settings(located: Located, path: Path, values: Mapping[str, Any], usual: NodeWish) -> NodeWish:
+    """Return the weight, zone and capacity in the table at *path*, by default those of *usual*."""
+    weight, zone = values.get("weight", usual.weight), values.get("zone", usual.zone)
+    if zone is not None:
+        located.typed((*path, "zone"), zone, str, "text in quotes")
+    listed = located.table((*path, "capacity"), values.get("capacity", {}))
+    sizes = {name: _size(located, (*path, "capacity", name), value) for name, value in listed.items()}
+    if "maxmemory" in values:
+        sizes["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
+    located.above_zero((*path, "weight"), weight, "; drain = true empties a node")
+    return replace(usual, weight=weight, zone=zone, capacity={**usual.capacity, **sizes})
 
 
 def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
@@ -248,19 +251,6 @@ def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
             raise located.fault((*path, number), f"pinned_slots: {entry!r}: {error.reason}") from error
         pinned.update(range(first, last + 1))
     return tuple(sorted(pinned))
-
-
-def _weight(located: Located, path: Path, values: Mapping[str, Any], usual: Number) -> Number:
-    hint = "; drain = true empties a node"
-    return located.above_zero((*path, "weight"), values.get("weight", usual), hint)
-
-
-def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[str, Number]:
-    capacity = located.table((*path, "capacity"), values.get("capacity", {}))
-    sizes = {name: _size(located, (*path, "capacity", name), value) for name, value in capacity.items()}
-    if "maxmemory" in values:
-        sizes["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
-    return sizes
 
 
 def _size(located: Located, path: Path, value: Any) -> Number:
@@ -284,7 +274,7 @@ def masters_of(
     *placement* overrides the servers' *capacities* (by node id). Failed masters without slots, and those without address,
     are omitted. PlanError names the line of an unknown node, a replica, or a duplicate.
     """
-    usual, known = _usual(placement), list(resources)
+    usual, known = placement.usual, set(resources)
     wishes: dict[str, NodeWish] = {}
     added: list[NodeWish] = []
     for wish in placement.nodes:
@@ -298,20 +288,22 @@ def masters_of(
             added.append(wish)
     for option in placement.options:
         _apply(option, placement, topology, wishes)
-    masters, nodes = [], []
+    masters: list[Master] = []
+    nodes: list[PlannedNode] = []
+
+    def add(name: str, address: str, wish: NodeWish, zone: str = "", epoch: int = 0) -> None:
+        zone = zone if wish.zone is None else wish.zone
+        most = {**(capacities or {}).get(name, {}), **wish.capacity}
+        capacity = {resource: limit for resource, limit in most.items() if not known or resource in known}
+        masters.append(Master(name, wish.weight, zone, capacity, wish.drained, wish.excluded))
+        nodes.append(PlannedNode(name, address, zone, epoch))
+
     for node in topology.masters():
-        if node.is_gone and node.id not in wishes:
-            continue
-        zone = node.aux.get("availability-zone", "")
-        masters.append(
-            _master(
-                node.id, wishes.get(node.id, usual), placement.zone or zone, known, (capacities or {}).get(node.id, {})
-            )
-        )
-        nodes.append(PlannedNode(node.id, _address(node), masters[-1].zone, node.config_epoch))
+        if not node.is_gone or node.id in wishes:
+            zone = node.aux.get("availability-zone", "")
+            add(node.id, _address(node), wishes.get(node.id, usual), zone, node.config_epoch)
     for wish in added:
-        masters.append(_master(wish.node, wish, placement.zone, known, {}))
-        nodes.append(PlannedNode(wish.node, wish.node if ":" in wish.node else "", masters[-1].zone, 0))
+        add(wish.node, wish.node if ":" in wish.node else "", wish)
     return masters, nodes
 
 
@@ -320,23 +312,11 @@ def _address(node: Node) -> str:
     return f"[{host}]:{node.port}" if ":" in host else f"{host}:{node.port}"
 
 
-def _usual(placement: Placement) -> NodeWish:
-    """Return the defaults of nodes outside the file."""
-    return NodeWish("", (), placement.weight, capacity=placement.capacity)
-
-
-def _master(
-    name: str, wish: NodeWish, zone: str, resources: Sequence[str], server: Mapping[str, Number]
-) -> Master:  # fmt: skip
-    capacity = {k: most for k, most in {**server, **wish.capacity}.items() if not resources or k in resources}
-    return Master(name, wish.weight, zone if wish.zone is None else wish.zone, capacity, wish.drained, wish.excluded)
-
-
 def _apply(option: NodeOption, placement: Placement, topology: Topology, wishes: dict[str, NodeWish]) -> None:
     """Apply a weight or drain of the command line, which overrides the file."""
     node = _find(option.node, topology, lambda reason: PlanError(f"{option.option} {option.node}: {reason}"))
     assert node is not None
-    wish = wishes.get(node.id) or _usual(placement)
+    wish = wishes.get(node.id, placement.usual)
     if option.weight is None:
         wishes[node.id] = replace(wish, drained=True, excluded=False)
     else:

@@ -148,7 +148,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> PlannerInput:
     placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
     placement = replace(placement, options=_node_options(goal))
     loads = inputs.loads
-    limits = (placement.capacity, *(wish.capacity for wish in placement.nodes), *inputs.capacity.values())
+    limits = (placement.usual.capacity, *(wish.capacity for wish in placement.nodes), *inputs.capacity.values())
     capped = sorted({name for capacity in limits for name in capacity})
     resources = _resources(goal, loads, inputs.memory, capped)
     cost = _cost(goal, resources)
