@@ -34,14 +34,7 @@ from cluster_core.rebalance.execution.remaining import (
     seconds_of,
     see,
 )
-from cluster_core.rebalance.execution.run_state import (
-    CALM_S,
-    FailoverError,
-    Run,
-    Settings,
-    StuckError,
-    migrate_ms,
-)
+from cluster_core.rebalance.execution.run_state import CALM_S, FailoverError, Run, Settings, StuckError, migrate_ms
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet

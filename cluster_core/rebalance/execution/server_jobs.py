@@ -21,13 +21,7 @@ from cluster_core.rebalance.execution.effects import (
 )
 from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import Path, commands_of, ends_of
-from cluster_core.rebalance.execution.run_state import (
-    LOOK_PAUSE_S,
-    LOOK_PAUSE_S_MAX,
-    Run,
-    StuckError,
-    cut,
-)
+from cluster_core.rebalance.execution.run_state import LOOK_PAUSE_S, LOOK_PAUSE_S_MAX, Run, StuckError, cut
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 

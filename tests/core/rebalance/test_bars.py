@@ -13,15 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.rebalance_cases import (
-    EXTREME,
-    ORDINARY,
-    SLOTS,
-    balanced_runs,
-    in_runs,
-    ordinary_loads,
-    problem,
-)
+from benchmarks.rebalance_cases import EXTREME, ORDINARY, SLOTS, balanced_runs, in_runs, ordinary_loads, problem
 from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
 from cluster_core.rebalance.plan import PlanVerdict
 from tests.builders.rebalance_problems import random_problem
