@@ -259,7 +259,10 @@ def close_untouched(run: Run) -> Steps[list[int]]:
     left = sorted(ours.union(unfinished(run, sight)))
     if sight.lost or not left:
         return sorted(sight.open_slots().keys() & left)
-    sight = yield from _tell_owners(run, sight)
+    try:
+        sight = yield from _tell_owners(run, sight)
+    except StuckError:
+        return sorted(sight.open_slots().keys() & left)
     mine = set(unfinished(run, sight))
     commands: list[Send] = []
     for slot in left:

@@ -14,7 +14,7 @@ from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
 from cluster_core.rebalance.conflict import ConflictKind
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
-from cluster_core.rebalance.goal.targets import above_capacity, find_targets
+from cluster_core.rebalance.goal.targets import above_capacity, find_targets, ratios
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.search.contradiction import find_conflicts
@@ -86,7 +86,7 @@ def kept_by(cluster, targets, scaled, placed):
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_statements_about_a_small_cluster_hold_for_every_placement(cluster):
-    """Bound, verdict and capacities against all placements; the check agrees, and no placement within the limits moves less than the bound."""
+    """Bound, floors, verdict and capacities against all placements; the check agrees, and no placement within the limits moves less than the bound."""
     try:
         plan = make_plan(cluster)
     except PlanError:
@@ -98,9 +98,12 @@ def test_statements_about_a_small_cluster_hold_for_every_placement(cluster):
     kept = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
     after = [int(name) for name in plan.owners_after]
     over = above_capacity(targets, scaled.totals(after))
+    least = map(min, zip(*(ratios(scaled, targets, placed) for placed in product(*ways)), strict=True))
 
     assert 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost])
+    assert all(floor.ratio <= max(1, ratio) for floor, ratio in zip(plan.floors, least, strict=True))
     assert check_plan(cluster, plan) == []
+    assert all(after[s] in ((n,) if s in scaled.fixed else (n, *takers)) for s, n in enumerate(scaled.owner))
     assert not (plan.conflicts and any(keeps for keeps, _ in kept))
     if not plan.heavy and not plan.conflicts:
         cost = scaled.loads[scaled.cost]

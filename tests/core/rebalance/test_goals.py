@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -22,23 +21,24 @@ from tests.builders.rebalance_problems import problem
 from tests.examples import examples
 
 
-def test_a_master_short_of_memory_gets_a_smaller_share_of_keys_too() -> None:
-    """Half a share of memory and a whole share of keys would need slots of many tiny keys."""
-    masters = [Master("a", capacity={"memory_bytes": 50}), Master("b"), Master("c"), Master("d")]
-    loads = {"memory_bytes": [10] * 40, "keys": [3] * 40}
-    targets = find_targets(validate(problem(loads, "abcd" * 10, masters, cost="memory_bytes")))
+@pytest.mark.parametrize(
+    ("keys", "capacities", "fair"),
+    [
+        (3, [{"memory_bytes": 50}, {}, {}, {}], ((50, 15), *[(Fraction(350, 3), 35)] * 3)),
+        (10, [{"memory_bytes": 130}, {"keys": 270}], ((130, 130), (270, 270))),
+        (10, [{"memory_bytes": 130}, {"keys": 130}], ((130, 270), (270, 130))),
+    ],
+)
+def test_a_master_short_of_one_resource_gets_a_smaller_share_of_all(keys, capacities, fair) -> None:
+    """Half a share of memory and a whole share of keys would need slots of many tiny keys.
 
-    assert targets.fair[0] == (50, 15)
-    assert targets.fair[1] == (Fraction(350, 3), 35)
+    Where no common share adds up to all data, each resource is divided on its own.
+    """
+    masters = [Master(name, capacity=most) for name, most in zip("abcd", capacities, strict=False)]
+    loads, names = {"memory_bytes": [10] * 40, "keys": [keys] * 40}, "abcd"[: len(masters)]
+    asked = problem(loads, names * (40 // len(masters)), masters, cost="memory_bytes")
 
-
-def test_where_one_master_is_short_of_memory_and_the_other_of_keys_each_resource_is_divided_on_its_own() -> None:
-    """No common share adds up to all data, but the capacities of each resource do."""
-    masters = [Master("a", capacity={"memory_bytes": 30}), Master("b", capacity={"keys": 30})]
-    loads = {"memory_bytes": [10] * 10, "keys": [10] * 10}
-    targets = find_targets(validate(problem(loads, "ab" * 5, masters, cost="memory_bytes")))
-
-    assert targets.fair == ((30, 70), (70, 30))
+    assert find_targets(validate(asked)).fair == fair
 
 
 @pytest.mark.parametrize("small", [{"capacity": {"serialized_bytes": 1}}, {"weight": 1e-9}])
@@ -91,79 +91,53 @@ def test_a_soft_goal_is_given_up_where_no_plan_keeps_all_limits_and_a_hard_one_i
     assert check_plan(hard, plan) != []
 
 
-def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves_nothing() -> None:
-    """One slot has half of a master's bytes and few keys; only single slots could balance both."""
-    bytes_of, keys_of = [10] * 240, [10 if s % 2 else 1 for s in range(240)]
-    bytes_of[0] = 800
-    given = problem(
-        {"serialized_bytes": bytes_of, "keys": keys_of},
-        "a" * 120 + "b" * 60 + "c" * 60,
-        "abc",
-        tolerance={"serialized_bytes": 0.02, "keys": 0.02},
-        soft=["keys"],
+def shared_by(loads: dict[str, list[int]], runs: tuple[int, ...], keys: float) -> Problem:
+    """Three masters with *runs* of slots, a tolerance of 2 % of bytes, and keys as a soft goal."""
+    owners = "".join(name * count for name, count in zip("abc", runs, strict=True))
+    return problem(loads, owners, "abc", tolerance={"serialized_bytes": 0.02, "keys": keys}, soft=["keys"])
+
+
+def one_large_slot() -> Problem:
+    """It has half of a master's bytes and few keys; only single slots could balance both."""
+    bytes_of = [800] + [10] * 239
+    return shared_by(
+        {"serialized_bytes": bytes_of, "keys": [10 if s % 2 else 1 for s in range(240)]}, (120, 60, 60), 0.02
     )
-    plan = make_plan(given)
-    again = make_plan(replace(given, owners=plan.owners_after))
-
-    assert make_plan(replace(given, soft=[])).ranges_after > 2 * plan.ranges_after
-    assert (plan.verdict, plan.given_up) == (PlanVerdict.MOVE, ("keys",))
-    assert check_plan(given, plan) == []
-    assert again.moves == ()
 
 
-def test_a_soft_goal_that_shreds_ranges_is_given_up_although_its_resource_gets_worse() -> None:
-    """Keys are balanced; a slot of few keys and most of a share of bytes leaves most keys to two of three masters."""
+def one_slot_of_most_of_a_share() -> Problem:
+    """Keys are balanced; the slot's few keys leave most keys to two of three masters."""
     keys_of = [1 + s * s % 5 for s in range(1200)]
     bytes_of = [keys * (50 + s * 7919 % 300) for s, keys in enumerate(keys_of)]
     bytes_of[700] = sum(bytes_of) // 2 * 7 // 10
-    given = problem(
-        {"serialized_bytes": bytes_of, "keys": keys_of},
-        "a" * 400 + "b" * 400 + "c" * 400,
-        "abc",
-        tolerance={"serialized_bytes": 0.02, "keys": 0.2},
-        soft=["keys"],
-    )
-    plan = make_plan(given)
+    return shared_by({"serialized_bytes": bytes_of, "keys": keys_of}, (400, 400, 400), 0.2)
 
+
+@pytest.mark.parametrize("asked", [one_large_slot(), one_slot_of_most_of_a_share()])
+def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves_nothing(asked) -> None:
+    plan = make_plan(asked)
+
+    assert make_plan(replace(asked, soft=[])).ranges_after > 2 * plan.ranges_after
     assert (plan.verdict, plan.given_up) == (PlanVerdict.MOVE, ("keys",))
     assert plan.ranges_after <= 9
-    assert check_plan(given, plan) == []
+    assert check_plan(asked, plan) == []
+    assert make_plan(replace(asked, owners=plan.owners_after)).moves == ()
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 9)), min_size=4, max_size=80))
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 60), st.integers(0, 9)), min_size=4, max_size=80))
 def test_no_placement_of_heavy_slots_is_called_hopeless_where_one_exists(slots) -> None:
     """Limits are as much as the heaviest master of a random placement holds."""
-    owners = "abcd"
-    slots = [(k, *slot[1:]) for k, slot in enumerate(slots[:4])] + slots[4:]
-    loads = {"serialized_bytes": [size for _, size, _ in slots], "keys": [keys for *_, keys in slots]}
-    totals = {
-        name: max(sum(v for (n, *_), v in zip(slots, load, strict=True) if n == k) for k in range(4)) * 4
-        for name, load in loads.items()
-    }
-    tolerance = {name: max(0, Fraction(totals[name], sum(load) or 1) - 1) for name, load in loads.items()}
-    scaled = validate(
-        problem(loads, owners * (len(slots) // 4) + owners[: len(slots) % 4], owners, tolerance=tolerance)
-    )
+    slots[:4] = [(name, *slot[1:]) for name, slot in zip("abcd", slots, strict=False)]
+    at, *columns = zip(*slots, strict=True)
+    loads = dict(zip(("serialized_bytes", "keys"), map(list, columns), strict=True))
+    tolerance = {}
+    for name, load in loads.items():
+        most = max(sum(weight for owner, weight in zip(at, load, strict=True) if owner == each) for each in "abcd")
+        tolerance[name] = max(0, Fraction(4 * most, sum(load) or 1) - 1)
+    scaled = validate(problem(loads, ("abcd" * len(at))[: len(at)], "abcd", tolerance=tolerance))
 
     assert not exceeds_limits(scaled, find_targets(scaled))
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.lists(st.integers(1, 3), min_size=1, max_size=3))
-def test_no_placement_is_below_the_floor(loads, weights):
-    masters = [Master(str(n), weight=w) for n, w in enumerate(weights)]
-    targets = find_targets(validate(problem(loads, ["0"] * len(loads), masters)))
-    total = sum(loads)
-    best = min(
-        max(
-            Fraction(sum(v for v, n in zip(loads, placed, strict=True) if n == m) * sum(weights), w * total)
-            for m, w in enumerate(weights)
-        )
-        for placed in product(range(len(weights)), repeat=len(loads))
-    ) if total else Fraction(1)  # fmt: skip
-
-    assert targets.floors[0].ratio <= max(best, 1)
 
 
 def test_loads_of_excluded_masters_count_for_their_zone():

@@ -11,8 +11,7 @@ from cluster_core.rebalance.execution.effects import Journal, Send, Step, StepKi
 from cluster_core.rebalance.execution.remaining import Path, commands_of, remaining, waves
 from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
 from cluster_core.rebalance.plan import Move
-from cluster_core.slots.key_slot import SLOT_COUNT
-from tests.builders.cluster_sights import SeenCluster, stored_plan
+from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
 
 MOVES = [Move(slot, "a", "b", (10,)) for slot in (1, 2, 3, 7)] + [Move(20, "c", "b", (5,)), Move(30, "a", "d", (1,))]
 
@@ -98,19 +97,18 @@ def test_a_move_between_unknown_nodes_is_refused():
 BATCH = Batch(1, (Job("a", "b", (1, 2, 3, 7), (40.0,)), Job("a", "c", (9,), (1.0,))))
 
 
-def test_valkey_gets_one_command_a_source():
-    """CLUSTER MIGRATESLOTS SLOTSRANGE first last … NODE id, repeated for each target."""
-    command = "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c"
-
-    assert commands_of(BATCH, Path.VALKEY_JOBS) == [Send("a", tuple(command.split()))]
-
-
-def test_redis_imports_at_the_target():
-    """CLUSTER MIGRATION IMPORT names no source."""
-    assert commands_of(BATCH, Path.REDIS_IMPORT) == [
-        Send("b", ("CLUSTER", "MIGRATION", "IMPORT", "1", "3", "7", "7")),
-        Send("c", ("CLUSTER", "MIGRATION", "IMPORT", "9", "9")),
-    ]
+@pytest.mark.parametrize(
+    ("path", "commands"),
+    [
+        (
+            Path.VALKEY_JOBS,  # one a source: SLOTSRANGE first last … NODE id, repeated for each target
+            [("a", "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c")],
+        ),
+        (Path.REDIS_IMPORT, [("b", "CLUSTER MIGRATION IMPORT 1 3 7 7"), ("c", "CLUSTER MIGRATION IMPORT 9 9")]),
+    ],
+)
+def test_server_side_migrations_take_few_commands(path, commands):
+    assert commands_of(BATCH, path) == [Send(node, tuple(command.split())) for node, command in commands]
 
 
 JOBS = st.lists(
@@ -132,29 +130,21 @@ def test_no_master_gives_and_takes_at_the_same_time(jobs):
         assert not set(givers) & set(takers)
 
 
-def moved(slots: str) -> Journal:
-    """Slots that arrived at b, and slot 3, with no recorded end of its move to c."""
-    return read_journal([Step(StepKind.DONE, 1, "a", "b", slots), Step(StepKind.INTENT, 2, "a", "c", "3")])
-
-
-def plan_of_three():
-    """Two batches: a to b, then a to c."""
-    cluster = SeenCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc")
-    return stored_plan(cluster, [(1, "a", "b"), (2, "a", "b"), (3, "a", "c")])
-
-
 def test_slots_of_sources_are_left_forwards_and_slots_of_targets_backwards():
     """The batch keeps its number; loads are those of the slots that are left."""
-    stored = plan_of_three()
-    owners = list(stored.problem.owners)
-    owners[1] = "b"
+    stored = stored_plan(SeenCluster(thirds()), [(1, "a", "b"), (2, "a", "b"), (3, "a", "c")])
+    owners = ["b" if slot == 1 else owner for slot, owner in enumerate(stored.problem.owners)]
 
-    forward, backward = remaining(stored, owners), remaining(stored, owners, back=moved("1"))
+    def journal(slots: str) -> Journal:
+        """These slots arrived at b; the move of slot 3 to c has no recorded end."""
+        return read_journal([Step(StepKind.DONE, 1, "a", "b", slots), Step(StepKind.INTENT, 2, "a", "c", "3")])
 
-    assert [(b.number, [(j.source, j.target, j.slots, j.loads) for j in b.jobs]) for b in forward] in (
-        [(1, [("a", "b", (2,), (10.0,))]), (2, [("a", "c", (3,), (10.0,))])],
-        [(1, [("a", "c", (3,), (10.0,))]), (2, [("a", "b", (2,), (10.0,))])],
-    )
-    assert [[(j.source, j.target, j.slots) for j in b.jobs] for b in backward] == [[("b", "a", (1,))]]
+    forward, backward = remaining(stored, owners), remaining(stored, owners, back=journal("1"))
+
+    assert [(b.number, [tuple(j) for j in b.jobs]) for b in forward] == [
+        (1, [("a", "c", (3,), (10.0,))]),
+        (2, [("a", "b", (2,), (10.0,))]),
+    ]
+    assert [[j[:3] for j in b.jobs] for b in backward] == [[("b", "a", (1,))]]
     assert remaining(stored, stored.plan.owners_after) == []
-    assert remaining(stored, owners, back=moved("2")) == []  # another operator moved it
+    assert remaining(stored, owners, back=journal("2")) == []  # another operator moved it

@@ -73,29 +73,6 @@ def test_a_small_gain_is_not_worth_a_move():
     assert make_plan(replace(cluster, gain_min=0.2)).moves == ()
 
 
-def test_pinned_slots_and_excluded_masters_are_not_touched():
-    masters = [Master("a"), Master("b"), Master("c", excluded=True)]
-    cluster = problem([10] * 30, "a" * 16 + "b" * 4 + "c" * 10, masters, pinned=[0, 1, 2], tolerance=0)
-    plan = make_plan(cluster)
-
-    assert plan.verdict == PlanVerdict.MOVE
-    assert not {move.slot for move in plan.moves} & {0, 1, 2}
-    assert {move.source for move in plan.moves} | {move.target for move in plan.moves} == {"a", "b"}
-    assert check_plan(cluster, plan) == []
-
-
-def test_capacity_and_weight_are_kept():
-    """A master of double weight takes double, but never more than its capacity."""
-    masters = [Master("a"), Master("b", weight=2, capacity={"serialized_bytes": 130}), Master("c")]
-    cluster = problem([10] * 30, "a" * 30, masters, tolerance=0.2)
-    plan = make_plan(cluster)
-    held = plan.owners_after.count
-
-    assert plan.verdict == PlanVerdict.MOVE
-    assert held("b") <= 13
-    assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
-
-
 @pytest.mark.parametrize(
     ("cluster", "verdict"),
     [
@@ -200,15 +177,16 @@ def test_random_plans_keep_limits_and_budget_and_come_to_rest(seed, masters, ske
 
 
 @pytest.mark.long
-def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_alone():
+@pytest.mark.parametrize(("first", "moves"), [(2200, True), (2035, False)])
+def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_alone(first, moves):
     """Planned to 1.5 % above the fair share, started above 2 %."""
-    cluster = problem([10] * 4000, "a" * 2200 + "b" * 1800, "ab", tolerance=0.02, headroom=0.25)
-    within = replace(cluster, owners=tuple("a" * 2035 + "b" * 1965))
+    owners = "a" * first + "b" * (4000 - first)
+    cluster = problem([10] * 4000, owners, "ab", tolerance=0.02, headroom=0.25)
     plan = make_plan(cluster)
 
-    assert plan.reach[0].after <= Fraction(1015, 1000)
+    assert bool(plan.moves) == moves
+    assert not moves or plan.reach[0].after <= Fraction(1015, 1000)
     assert check_plan(cluster, plan) == []
-    assert make_plan(within).moves == ()
 
 
 @pytest.mark.long

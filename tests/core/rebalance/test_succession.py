@@ -10,7 +10,6 @@ import pytest
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.execution.effects import (
     Ask,
-    Clock,
     Look,
     Lost,
     Note,
@@ -18,12 +17,12 @@ from cluster_core.rebalance.execution.effects import (
     Send,
     Step,
     StepKind,
+    Steps,
     read_journal,
 )
-from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict, foresee
+from cluster_core.rebalance.execution.machine import Execution, Verdict, foresee
 from cluster_core.rebalance.execution.remaining import Present, see, successors
 from cluster_core.rebalance.execution.run_state import Settings
-from cluster_core.rebalance.execution.setslot import mend
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
@@ -53,18 +52,28 @@ def plan_of(moves: int = 4, target: str = "b"):
     return stored_plan(SeenCluster(thirds()), [(slot, "a", target) for slot in range(1, moves + 1)])
 
 
-def seen(stored, journal, sight: ClusterSight) -> Present:
-    steps, answer = see(stored, journal), None
+def drive(steps: Steps, look: Callable[[], ClusterSight], reply: Callable = print) -> tuple:
+    """Run *steps* against nodes that show *look* and answer every command with *reply*; return its result and the journal."""
+    written: list[Step] = []
+    answer = None
     while True:
         try:
             effect = steps.send(answer)
         except StopIteration as end:
-            return end.value
-        assert isinstance(effect, Look)
-        answer = ClusterSight(
-            {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes},
-            {name: sight.lost.get(name, "") for name in effect.nodes if name not in sight.nodes},
-        )
+            return end.value, written
+        answer = 0.0
+        if isinstance(effect, Look):
+            sight = look()
+            nodes = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
+            answer = ClusterSight(nodes, {name: "gone" for name in effect.nodes if name not in nodes})
+        elif isinstance(effect, Note):
+            written += effect.steps
+        elif isinstance(effect, Ask):
+            answer = [*map(reply, effect.commands)]
+
+
+def seen(stored, journal, sight: ClusterSight) -> Present:
+    return drive(see(stored, journal), lambda: sight)[0]
 
 
 @pytest.mark.parametrize("a_is_back", [True, False])
@@ -124,23 +133,21 @@ def test_a_plan_continues_with_the_promoted_replica(rollback):
 
 def test_a_target_learns_the_owners_of_its_open_slots_before_they_resume():
     """It serves no client until then, and would refuse the keys."""
-    now = seen(plan_of(), read_journal(GROUP), failed_over(a_is_back=False, importing=(3, 4)))
-    first = commands(now)[:2]
+    sight = failed_over(a_is_back=False, importing=(3, 4))
+    now = seen(plan_of(), read_journal(GROUP), sight)
+    sent: list[Send] = []
 
+    def reply(command: Send) -> Refused:
+        sent.append(command)
+        return Refused("NOPERM")
+
+    outcome, _ = drive(Execution(plan_of(), GROUP, settings=Settings(patience_s=0)).run(), lambda: sight, reply)
+
+    assert outcome.verdict is Verdict.PAUSED
+    assert "slots 3-4 are left open" in outcome.sentences[0]
     assert now.sight.open_slots() == {3: ("z", "b"), 4: ("z", "b")}
     assert foresee(now.stored, now.sight, now.journal, None).refusals == ()
-    assert first == [Send("b", ("CLUSTER", "SETSLOT", str(slot), "NODE", "z")) for slot in (3, 4)]
-
-
-def commands(now: Present) -> list:
-    """The first commands that close open slots."""
-    run = Execution(now.stored, GROUP)
-    run.journal = now.journal
-    steps = mend(run, now.sight)
-    effect = next(steps)
-    while not isinstance(effect, Ask):
-        effect = steps.send(0.0 if isinstance(effect, Clock) else now.sight)
-    return list(effect.commands)
+    assert sent[:2] == [Send("b", ("CLUSTER", "SETSLOT", str(slot), "NODE", "z")) for slot in (3, 4)]
 
 
 def test_the_journal_is_written_with_the_ids_of_the_plan():
@@ -150,32 +157,10 @@ def test_the_journal_is_written_with_the_ids_of_the_plan():
     sight = failed_over(a_is_back=False, held=held)
 
     execution = Execution(plan_of(), [*done, Step(StepKind.STARTED)], settings=Settings(rollback=True, patience_s=0))
-    outcome, written = drive(execution, lambda: sight, lambda: Refused("NOPERM"))
+    outcome, written = drive(execution.run(), lambda: sight, lambda _: Refused("NOPERM"))
 
     assert outcome.verdict is Verdict.PAUSED
     assert {(step.source, step.target) for step in written if step.step == StepKind.INTENT} == {("b", "a")}
-
-
-def drive(
-    execution: Execution, look: Callable[[], ClusterSight], reply: Callable[[], Refused | Lost]
-) -> tuple[Outcome, list[Step]]:
-    """Run against nodes that show *look* and answer every command with *reply*; return the outcome and the journal."""
-    written: list[Step] = []
-    steps, answer = execution.run(), None
-    while True:
-        try:
-            effect = steps.send(answer)
-        except StopIteration as end:
-            return end.value, written
-        answer = 0.0
-        if isinstance(effect, Look):
-            sight = look()
-            nodes = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
-            answer = ClusterSight(nodes, {name: "gone" for name in effect.nodes if name not in nodes})
-        elif isinstance(effect, Note):
-            written += effect.steps
-        elif isinstance(effect, Ask):
-            answer = [reply() for _ in effect.commands]
 
 
 def test_a_run_waits_for_the_promotion_and_pauses_with_the_name_of_the_replica():
@@ -184,12 +169,12 @@ def test_a_run_waits_for_the_promotion_and_pauses_with_the_name_of_the_replica()
     without_a = ClusterSight({name: healthy.nodes[name] for name in "bc"}, {"a": "gone"})
     sights = [healthy]
 
-    def reply() -> Lost:
+    def reply(_: Send) -> Lost:
         if sights == [healthy]:
             sights[:] = [without_a, without_a, without_a, failed_over(a_is_back=False)]
         return Lost("timeout")
 
-    outcome, written = drive(Execution(plan_of()), lambda: sights.pop(0) if len(sights) > 1 else sights[0], reply)
+    outcome, written = drive(Execution(plan_of()).run(), lambda: sights.pop(0) if len(sights) > 1 else sights[0], reply)
 
     assert len(sights) == 1
     assert outcome.verdict is Verdict.PAUSED
