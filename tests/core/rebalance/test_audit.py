@@ -8,50 +8,28 @@ from functools import cache
 
 import pytest
 
-from cluster_core.rebalance.audit import (
-    LOAD,
-    SLACK,
-    Finding,
-    Measured,
-    audit_left_behind,
-    audit_load,
-    audit_owners,
-    heaviest_share,
-    is_kept,
-)
+from cluster_core.rebalance.audit import SLACK, Measured, audit_left_behind, audit_load, audit_owners, heaviest_share
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Room, order_moves
+from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.slot_set import SlotSet
+from tests.builders.cluster_sights import slots_by_owner
 from tests.builders.rebalance_problems import problem
-
-HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]
-
-
-def stored_plan(request: Problem | None = None) -> StoredPlan:
-    """A plan for two masters, one with nearly all load."""
-    request = request or problem({"serialized_bytes": HEAVY, "keys": [1] * 8}, "aaaabbbb", "ab", tolerance=0.2)
-    made = make_plan(request)
-    rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
-    nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
-    return StoredPlan("0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms).batches), nodes, "", 0)
 
 
 @cache
 def stored() -> StoredPlan:
-    """The plan of most of these tests."""
-    return stored_plan()
-
-
-# -- owners ------------------------------------------------------------------------------------------------------------
+    """A plan for two masters, one with nearly all load."""
+    loads = {"serialized_bytes": [10, 10, 10, 10, 2, 2, 2, 2], "keys": [1] * 8}
+    request = problem(loads, "aaaabbbb", "ab", tolerance=0.2)
+    nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
+    return StoredPlan("0" * 12, "s", request, make_plan(request), (), nodes, "", 0)
 
 
 def seen(owners: Sequence[str] | None = None, opened: Sequence[int] = ()) -> NodeSight:
     """The view of a node, by default with the planned owners."""
-    owners = owners or stored().plan.owners_after
-    views = {node: SlotSet(slot for slot, owner in enumerate(owners) if owner == node) for node in set(owners)}
+    views = slots_by_owner(owners or stored().plan.owners_after)
     return NodeSight("a", "b:1", owners=views, migrating=dict.fromkeys(opened, "b"))
 
 
@@ -105,17 +83,12 @@ def test_open_slots_fail_the_audit() -> None:
 def test_keys_left_at_the_former_owner_are_reported() -> None:
     """COUNTKEYSINSLOT there must be 0."""
     clean = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 0})
-    assert clean.kept is True
-    assert (
-        clean.detail
-        == f"the former owners hold no key of 2 of {len(stored().plan.moves)} moved slots; the rest do not answer"
-    )
     audit = audit_left_behind(stored(), {("a", 1): 0, ("a", 2): 5})
+
+    assert clean.kept is True
+    assert clean.detail == "the former owners hold no key of 2 of 4 moved slots; the rest do not answer"
     assert (audit.kept, audit.measured) == (False, 5)
     assert audit.detail == "a:6379 (a) holds 5 keys of slots 2"
-
-
-# -- loads -------------------------------------------------------------------------------------------------------------
 
 
 def load(**loads: float) -> Measured:
@@ -161,11 +134,3 @@ def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
 
     assert heaviest == "b"
     assert audit == pytest.approx(30 / 25)
-
-
-def test_a_plan_passes_unless_a_check_fails() -> None:
-    def finding(kept: bool | None) -> Finding:
-        return Finding(LOAD, "keys", 1, 1, 1, kept, "")
-
-    assert is_kept([finding(True), finding(None)])
-    assert not is_kept([finding(True), finding(False)])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,10 @@ import pytest
 from benchmarks.rebalance_cases import EXTREME, ORDINARY, SLOTS, balanced_runs, in_runs, ordinary_loads, problem
 from cluster_core.rebalance import Plan, Problem, check_plan, make_plan
 from cluster_core.rebalance.plan import PlanVerdict
-from tests.builders.rebalance_problems import random_problem
 
 TABLE = json.loads((Path(__file__).with_name("bars.json")).read_text())
 BYTES = {
+    "Zipf 1.0, 6 masters": 1.05,
     "Zipf 0.5, 80 masters become 100": 1.03,
     "Zipf 0.5, 100 masters": 1.15,
     "Zipf 0.8, 20 masters": 1.4,
@@ -48,32 +47,20 @@ def keeps_limits(asked: Problem, plan: Plan) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])
-@pytest.mark.parametrize("case", ORDINARY)
-def test_plans_for_ordinary_loads_lose_nothing(case: str, seed: int) -> None:
-    """Bytes, ranges and the bound are those of the planner before, but for a few per cent (`BOUNDS`)."""
-    asked = ORDINARY[case](seed)
+@pytest.mark.parametrize("case", [*ORDINARY, *EXTREME])
+def test_plans_lose_little_against_the_table(case: str, seed: int) -> None:
+    """Bytes; for ordinary loads also limits, the bound and ranges. Large slots are dozens that are a good part of a master each."""
+    asked = {**ORDINARY, **EXTREME}[case](seed)
     plan = make_plan(asked)
     moved, bound, ranges, _ = TABLE[case][str(seed)]
 
-    assert plan.verdict is PlanVerdict.MOVE
-    assert check_plan(asked, plan) == []
-    assert keeps_limits(asked, plan)
-    assert plan.moved <= (1.05 if case == "Zipf 1.0, 6 masters" else 1.03) * moved
-    assert plan.bound >= BOUNDS.get(case, 0.985) * bound
-    assert plan.ranges_after <= RANGES.get(case, 1.15) * ranges + 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [11, 12, 13])
-@pytest.mark.parametrize("case", EXTREME)
-def test_plans_for_large_slots_move_little_more_or_report_missed_limits(case: str, seed: int) -> None:
-    """Where some dozens of slots are a good part of a master each."""
-    asked = EXTREME[case](seed)
-    plan = make_plan(asked)
-
     assert check_plan(asked, plan) == []
     assert (plan.verdict is PlanVerdict.MOVE) == keeps_limits(asked, plan)
-    assert plan.moved <= BYTES[case] * TABLE[case][str(seed)][0]
+    assert plan.moved <= BYTES.get(case, 1.03) * moved
+    if case in ORDINARY:
+        assert plan.verdict is PlanVerdict.MOVE
+        assert plan.bound >= BOUNDS.get(case, 0.985) * bound
+        assert plan.ranges_after <= RANGES.get(case, 1.15) * ranges + 2
 
 
 @pytest.mark.slow
@@ -121,27 +108,3 @@ def test_weeks_of_drift_never_shred_a_cluster() -> None:
         ranges.append(plan.ranges_after)
 
     assert max(ranges) <= 2 * 6
-
-
-def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up() -> None:
-    """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
-    asked = random_problem(3, 6, 400, skew=0.3, tolerance=0.05)
-    plan = make_plan(asked)
-    ids = [master.id for master in asked.masters]
-    loads = np.array([*asked.loads.values()], object)
-    owner = np.array([ids.index(name) for name in asked.owners])
-    prices, staying = (
-        np.array([rows.get(name, (0, 0, 0)) for name in ids], object)
-        for rows in (plan.prices.masters, plan.prices.staying)
-    )
-    pays = prices @ loads
-    moves = (loads[0] << plan.prices.bits) + pays.min(axis=0)
-    stays = ((prices + staying) @ loads)[owner, np.arange(len(owner))]
-    limit = [
-        int(max(1 + Fraction(1, 20), floor.ratio) * sum(row) / 6) for row, floor in zip(loads, plan.floors, strict=True)
-    ]
-    paid = np.minimum(stays, moves).sum() - ((prices + staying) * np.array(limit, object)).sum()
-
-    assert plan.verdict is PlanVerdict.MOVE
-    assert not plan.heavy
-    assert plan.bound == -(-paid >> plan.prices.bits)

@@ -36,18 +36,14 @@ def cluster_of(path: Path, seed: int = 0, **how) -> SimulatedCluster:
     return SimulatedCluster(thirds((A, B, C)), (A, B, C, D), seed, profile=PROFILE_OF[path], **how)
 
 
-def plan_for(cluster: SimulatedCluster, slots: int = 12):
-    """Hot slots and their neighbours change hands in every direction."""
+def scene(path: Path, seed: int = 0):
+    """Such a cluster, and a plan: twelve hot slots and their neighbours change hands in every direction."""
+    cluster = cluster_of(path, seed)
     owners = cluster.owners()
     wanted = {slot for hot in cluster.hot for slot in (hot, (hot + 1) % SLOT_COUNT)}
-    chosen = sorted(cluster.chance.sample(sorted(wanted), slots))
+    chosen = sorted(cluster.chance.sample(sorted(wanted), 12))
     moves = [(slot, owners[slot], cluster.chance.choice(sorted({A, B, C, D} - {owners[slot]}))) for slot in chosen]
-    return stored_plan(cluster, moves, slots_max=4)
-
-
-def is_master(cluster: SimulatedCluster, name: str) -> bool:
-    """Whether a node says so."""
-    return cluster.sight(cluster.hosts[name]).is_master
+    return cluster, stored_plan(cluster, moves, slots_max=4)
 
 
 def add_master(cluster: SimulatedCluster, name: str) -> None:
@@ -78,8 +74,7 @@ def assert_all_right(cluster: SimulatedCluster, owners) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_plan_is_carried_out_while_clients_write(path):
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path)
 
     outcome = again(cluster, stored)
 
@@ -99,8 +94,7 @@ def test_a_plan_is_carried_out_while_clients_write(path):
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 120), min_size=1, max_size=4), back=st.booleans())
 def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
     """The executor dies after any command or journal row, several times; then it ends right, and no write is lost."""
-    cluster = cluster_of(path, seed)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path, seed)
     before = cluster.owners()
     for kill in kills:
         cluster.events, cluster.kill_after = 0, kill
@@ -131,8 +125,7 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
 @example(seed=9771, after=5, node=B)  # the target forgets its import, the source keeps a failed half of it
 def test_an_absent_node_is_waited_for(path, seed, after, node):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
-    cluster = cluster_of(path, seed)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path, seed)
     cluster.trouble = 0.2
     fall(cluster, node, after)
 
@@ -159,8 +152,7 @@ def fall(cluster: SimulatedCluster, name: str, after: int) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_it_pauses_after_a_batch_and_shows_how_to_resume(path):
     """--pause-after, and a first Ctrl-C."""
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path)
     count = len(stored.batches)
 
     outcome = again(cluster, stored, pause_after=1)
@@ -177,8 +169,7 @@ def test_it_pauses_after_a_batch_and_shows_how_to_resume(path):
 @pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
 def test_a_forbidden_command_leaves_no_slot_open_without_moved_keys(refused):
     """Slots with moved keys can only continue: the sentence names them. Allowed again, the plan ends."""
-    cluster = cluster_of(Path.LEGACY)
-    stored = plan_for(cluster)
+    cluster, stored = scene(Path.LEGACY)
     usual = cluster.call
 
     def call(command):
@@ -209,8 +200,7 @@ def test_a_forbidden_command_leaves_no_slot_open_without_moved_keys(refused):
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("at", range(1, 90, 17))
 def test_a_stop_at_any_moment_leaves_nothing_open(path, at):
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path)
     execution = Execution(stored, [], None, QUICK)
 
     def count() -> None:
@@ -230,14 +220,12 @@ def test_a_stop_at_any_moment_leaves_nothing_open(path, at):
 @pytest.mark.parametrize("path", [Path.VALKEY_JOBS, Path.REDIS_IMPORT])
 def test_a_failed_job_is_retried_before_a_pause(path):
     """Three attempts; the source keeps the slots of a migration that failed.  Redis 8.4 tries again by itself, until it is cancelled."""
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path)
     cluster.fail_jobs = 2
 
     assert again(cluster, stored).verdict is Verdict.FINISHED
 
-    cluster = cluster_of(path)
-    stored = plan_for(cluster)
+    cluster, stored = scene(path)
     cluster.fail_jobs = 99
     outcome = again(cluster, stored)
 
@@ -258,7 +246,7 @@ def test_a_drained_master_that_became_a_replica_is_reset_by_hand_before_a_rollba
         stored = stored_plan(cluster, [(slot, C, (A, B)[slot % 2]) for slot in range(16380, SLOT_COUNT)])
 
         assert again(cluster, stored).verdict is Verdict.FINISHED
-        assert not is_master(cluster, C)
+        assert not cluster.sight(cluster.hosts[C]).is_master
         assert_all_right(cluster, stored.plan.owners_after)
         assert again(cluster, stored).verdict is Verdict.IN_PLACE
         (sentence,) = {*again(cluster, stored, rollback=True).sentences}

@@ -84,6 +84,7 @@ def test_a_future_node_may_be_missing():
         ("nodes = 3\n", "line 1: nodes is a list"),
         ("a = [1,\n", "line 2: "),
         ("a = 1\na = 2\n", "line 2: "),
+        ("[nodes]\nx = " + "9" * 5000, "line 2: a number of too many digits"),
     ],
 )
 def test_an_error_names_its_line(text, reason):
@@ -97,21 +98,17 @@ def test_an_error_names_its_line(text, reason):
 
 
 @pytest.mark.parametrize(
-    ("node", "reason"),
+    ("nodes", "reason"),
     [
-        ("10.0.0.7:7000", "line 2: 10.0.0.7:7000 is not in the cluster; add = true"),
-        ("10.0.0.3:7000", f"line 2: 10.0.0.3:7000 is a replica of {A}"),
+        (["10.0.0.7:7000"], "line 2: 10.0.0.7:7000 is not in the cluster; add = true"),
+        (["10.0.0.3:7000"], f"line 2: 10.0.0.3:7000 is a replica of {A}"),
+        (["10.0.0.1:7000", A], r"line 3: a{40} is named twice"),
     ],
 )
-def test_a_node_other_than_a_master_is_refused(node, reason):
+def test_a_node_other_than_a_master_and_a_repeated_one_are_refused(nodes, reason):
     """A replica has no slots of its own to move."""
+    text = "".join(f'[[nodes]]\nnode = "{node}"\n' for node in nodes)
     with pytest.raises(PlanError, match=reason):
-        masters_of(topology(), read_placement(f'[[nodes]]\nnode = "{node}"\n'))
-
-
-def test_a_repeated_node_is_refused():
-    text = f'[[nodes]]\nnode = "10.0.0.1:7000"\n[[nodes]]\nnode = "{A}"\n'
-    with pytest.raises(PlanError, match=r"line 3: a{40} is named twice"):
         masters_of(topology(), read_placement(text))
 
 
@@ -125,9 +122,3 @@ def test_slots_without_an_owner_are_named():
 def test_any_text_is_read_or_a_typed_error(text):
     with contextlib.suppress(PlanError):
         assert isinstance(read_placement(text).nodes, tuple)
-
-
-def test_a_number_of_too_many_digits_names_its_line():
-    """Python refuses to convert it."""
-    with pytest.raises(PlanError, match=r"^p: line 2: a number of too many digits$"):
-        read_placement("[nodes]\nx = %s" % ("9" * 5000), "p")

@@ -29,28 +29,24 @@ def planned():
     return make_plan(PROBLEM)
 
 
-def stored(problem, planned_, batches):
-    """What comes back from the document of a plan, and the document itself."""
-    document, rows = write_document(problem, planned_, batches, NODES), slot_rows(problem, planned_)
-    columns = {"plan_id": identify(document, rows), "snapshot_id": "s", "state_hash": "h", "created_at_ms": 5}
-    return read_document(document, rows, **columns), document, rows
-
-
-def batches_of(planned_):
-    return order_moves(planned_.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}).batches
+def read(document, rows):
+    return read_document(document, rows, plan_id="4f2a", snapshot_id="s", state_hash="h", created_at_ms=5)
 
 
 @pytest.mark.long
 def test_a_plan_comes_back_as_it_was():
-    assert planned().moves
-    back, document, _ = stored(PROBLEM, planned(), batches_of(planned()))
+    rooms = {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}
+    batches = order_moves(planned().moves, rooms).batches
+    document, rows = write_document(PROBLEM, planned(), batches, NODES), slot_rows(PROBLEM, planned())
+    back = read(document, rows)
 
     assert back.plan == planned()
-    assert back.batches == tuple(batches_of(planned()))
+    assert back.plan.moves
+    assert back.batches == tuple(batches)
     assert (back.nodes, back.created_at_ms) == (tuple(NODES), 5)
     assert check_plan(back.problem, back.plan) == []
     assert write_document(back.problem, back.plan, back.batches, back.nodes) == document
-    assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
+    assert identify(document, slot_rows(back.problem, back.plan)) == identify(document, rows)
 
 
 @pytest.mark.long
@@ -78,23 +74,14 @@ def test_a_damaged_document_is_refused(spoil):
     document = json.loads(write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES))
     spoil(document)
 
-    with pytest.raises(PlanError, match="plan p"):
-        read_document(
-            json.dumps(document),
-            slot_rows(PROBLEM, planned()),
-            plan_id="p",
-            snapshot_id="",
-            state_hash="",
-            created_at_ms=0,
-        )
+    with pytest.raises(PlanError, match="plan 4f2a"):
+        read(json.dumps(document), slot_rows(PROBLEM, planned()))
 
 
 @pytest.mark.parametrize(("version", "age"), [(2, "an earlier"), (99, "a later")])
 def test_a_plan_of_another_version_is_refused_with_advice(version, age):
-    document = {"version": version, "plan": {}}
-
     with pytest.raises(PlanError) as refused:
-        read_document(json.dumps(document), [], plan_id="4f2a", snapshot_id="", state_hash="", created_at_ms=0)
+        read(json.dumps({"version": version, "plan": {}}), [])
 
     assert str(refused.value) == (
         f"plan 4f2a was made by {age} version and cannot be read: make a new plan "
