@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
+from cluster_core.rebalance.execution.cluster_now import JOB_LISTS, ClusterSight, NodeSight, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import ANSWER_S, Answered, Ask, Lost, Migrate, Refused, Reply, Send
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
@@ -143,7 +143,7 @@ class LiveNodes:
             sight = read_node(node, nodes, cluster_info, info)
             if node not in self._timeouts_ms:  # asked once: a user that may not is not to fill the servers' ACL LOG
                 self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [NODE_TIMEOUT], until_s))
-            question = job_question(sight.product, sight.version)
+            question = JOB_LISTS.get(sight.path)
             marks = (*sight.migrating, *sight.importing)
             counting = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in marks]
             more = self._pipeline(link, [*([question] if question else []), *counting], until_s)

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from cluster_core.incidents.symptoms import Checkup
 from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
-from cluster_core.rebalance.execution.cluster_now import read_server
-from cluster_core.rebalance.execution.refusals import HEADROOM, VERSIONS
+from cluster_core.rebalance.execution.cluster_now import Path, fastest_path, read_server
+from cluster_core.rebalance.execution.refusals import HEADROOM
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
@@ -123,11 +123,8 @@ def _with_zones(topology: Topology, visits: Sequence[Visit]) -> Topology:
 
 
 def _moves_by_jobs(visits: Sequence[Visit]) -> bool:
-    servers = {read_server(visit.checkup.info) for visit in visits if visit.checkup.info}
-    return any(
-        all(product == wanted and version >= least for product, version in servers)
-        for wanted, least in VERSIONS.values()
-    )
+    paths = {fastest_path(*read_server(visit.checkup.info)) for visit in visits if visit.checkup.info}
+    return len(paths) <= 1 and Path.LEGACY not in paths
 
 
 def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:

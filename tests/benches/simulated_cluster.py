@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.state import NodeSettings
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
+from cluster_core.rebalance.execution.cluster_now import JOB_LISTS, ClusterSight, NodeSight, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import (
     Answered,
     Ask,
@@ -197,7 +197,7 @@ class SimulatedCluster:
     def sight(self, host: Host) -> NodeSight:
         texts = (self.ask(host, "CLUSTER", "NODES"), self.ask(host, "CLUSTER", "INFO"), self.ask(host, "INFO"))
         seen = read_node(host.id, *texts)
-        question = job_question(seen.product, seen.version)
+        question = JOB_LISTS.get(seen.path)
         return replace(
             seen,
             jobs=read_jobs(self.ask(host, *question)) if question else (),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import and_, or_
@@ -22,6 +23,21 @@ FINISHED = ("success", "completed")
 """States of a completed server-side job (Valkey 9, Redis 8.4)."""
 FAILED = ("failed", "cancelled", "canceled")
 """States of a job that failed; a ``failed`` import of Redis retries until it is cancelled."""
+
+
+class Path(Enum):
+    """Path of slots: key by key (any version), source jobs (Valkey 9), target imports (Redis 8.4)."""
+
+    LEGACY = "setslot"
+    VALKEY_JOBS = "migrateslots"
+    REDIS_IMPORT = "migration import"
+
+
+JOB_LISTS = {
+    Path.VALKEY_JOBS: ("CLUSTER", "GETSLOTMIGRATIONS"),
+    Path.REDIS_IMPORT: ("CLUSTER", "MIGRATION", "STATUS", "ALL"),
+}
+"""Commands that list the server-side migrations of a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,11 @@ class NodeSight:
         return self.owners.get(self.id, SlotSet())
 
     @property
+    def path(self) -> Path:
+        """The fastest path that its server knows."""
+        return fastest_path(self.product, self.version)
+
+    @property
     def server(self) -> str:
         """Product and version: ``valkey 9.1.0``."""
         return f"{self.product} {'.'.join(map(str, self.version))}"
@@ -123,23 +144,19 @@ class ClusterSight:
         claims = [[view.get(name, SlotSet()) for view in views] for name in dict.fromkeys(chain(*views))]
         return reduce(or_, (reduce(or_, slots) - reduce(and_, slots) for slots in claims))
 
-    def misinformed(self, slots: Collection[int]) -> dict[str, dict[int, str]]:
-        """Return, by node, slots of *slots* with a wrong owner in its view, each with the right one.
+    def misinformed(self, slots: Collection[int]) -> list[tuple[str, int, str]]:
+        """Return each node that names a wrong owner of one of *slots*, with the slot and its owner.
 
         An importing node keeps a replaced owner until the slot is closed, and reports ``cluster_state:fail``
         (`clusterUpdateSlotsConfigWith` skips such slots).
         """
         owners = self.owner_list() if slots else []
-        owners_by_node: dict[str, dict[int, str]] = {}
-        for node in self.nodes.values():
-            wrong = {
-                slot: owners[slot]
-                for slot in slots
-                if owners[slot] not in ("", node.id) and slot not in node.owners.get(owners[slot], ())
-            }
-            if wrong:
-                owners_by_node[node.id] = wrong
-        return owners_by_node
+        return [
+            (node.id, slot, owners[slot])
+            for node in self.nodes.values()
+            for slot in slots
+            if owners[slot] not in ("", node.id) and slot not in node.owners.get(owners[slot], ())
+        ]
 
     def open_slots(self) -> dict[int, tuple[str, str]]:
         """Return the open slots with source and target."""
@@ -217,6 +234,13 @@ def read_server(facts: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
     return "valkey" if is_valkey else "redis", tuple(_number(part) for part in (version or "0").split(".")[:3])
 
 
+def fastest_path(product: str, version: tuple[int, ...]) -> Path:
+    """Return the fastest path that a server knows."""
+    if product == "valkey":
+        return Path.VALKEY_JOBS if version >= (9,) else Path.LEGACY
+    return Path.REDIS_IMPORT if version >= (8, 4) else Path.LEGACY
+
+
 def _topology(text: bytes, source: str) -> Topology:
     """Parse CLUSTER NODES text; lines that differ in ping times only are parsed once for all nodes."""
     nodes = []
@@ -247,17 +271,8 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
-def job_question(product: str, version: Sequence[int]) -> tuple[str, ...]:
-    """Return the command that lists migrations; empty if the server has none."""
-    if product == "valkey" and tuple(version) >= (9,):
-        return ("CLUSTER", "GETSLOTMIGRATIONS")
-    if product == "redis" and tuple(version) >= (8, 4):
-        return ("CLUSTER", "MIGRATION", "STATUS", "ALL")
-    return ()
-
-
 def read_jobs(reply: Any) -> tuple[JobSight, ...]:
-    """Return the migrations in a reply to `job_question` (RESP2); DecodeError for another shape."""
+    """Return the migrations in a reply to `JOB_LISTS` (RESP2); DecodeError for another shape."""
     if not isinstance(reply, list):
         raise DecodeError("not a list of migrations", offset=0)
     return tuple(_read_job(entry) for entry in reply)

@@ -13,7 +13,7 @@ from enum import Enum
 
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
-from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.effects import Clock, Journal, Step, StepKind, Steps, Wait
 from cluster_core.rebalance.execution.refusals import (
     Situation,
@@ -25,7 +25,6 @@ from cluster_core.rebalance.execution.refusals import (
     with_names,
 )
 from cluster_core.rebalance.execution.remaining import (
-    Path,
     Present,
     ends_of,
     failover_notes,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal
-from cluster_core.rebalance.execution.remaining import Path, ends_of, moves_by_slot
+from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -19,8 +20,6 @@ HEADROOM = 0.95
 """Maximum share of maxmemory at a target while both copies exist."""
 DIFFERENCES_MAX = 20
 """Maximum number of reported differences."""
-VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8, 4))}
-"""Minimum server version of a path; SETSLOT and MIGRATE work everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +62,10 @@ def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
     return _NODE_ID.sub(called, text)
 
 
-def can_go(sight: NodeSight, path: Path) -> bool:
-    """Return whether a server knows the commands of *path*."""
-    product, version = VERSIONS.get(path, (sight.product, ()))
-    return sight.product == product and sight.version >= version
-
-
 def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> Path:
     """Return the fastest path that all *nodes* know."""
-    for path in (Path.VALKEY_JOBS, Path.REDIS_IMPORT):
-        if all(node in sight.nodes and can_go(sight.nodes[node], path) for node in nodes):
-            return path
-    return Path.LEGACY
+    paths = {sight.nodes[node].path if node in sight.nodes else Path.LEGACY for node in nodes}
+    return paths.pop() if len(paths) == 1 else Path.LEGACY
 
 
 def refusals(now: Situation) -> list[str]:
@@ -106,10 +97,10 @@ def examine(now: Situation) -> list[tuple[str, list[str]]]:
 def _unhealthy(now: Situation) -> list[str]:
     """Return nodes with cluster state FAIL, unless only slots left open by this plan cause it."""
     reasons = []
-    ours = now.sight.misinformed(now.journal.intents.keys())
+    ours = Counter(node for node, _, _ in now.sight.misinformed(now.journal.intents.keys()))
     for node in now.sight.nodes.values():
         failing = SLOT_COUNT - node.slots_ok
-        if 0 < failing <= len(ours.get(node.id, ())):
+        if 0 < failing <= ours[node.id]:
             continue
         if not node.cluster_ok:
             reasons.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
@@ -224,7 +215,7 @@ def _versions(now: Situation) -> list[str]:
     return [
         f"{now.name(node)} runs {now.sight.nodes[node].server}, which does not know CLUSTER {now.path.value.upper()}: use --path setslot"
         for node in ends_of(now.batches)
-        if not can_go(now.sight.nodes[node], now.path)
+        if now.path not in (Path.LEGACY, now.sight.nodes[node].path)
     ]
 
 

@@ -7,12 +7,11 @@ rows keep the plan's ids (`Run.note`), so a later run needs no record of failove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import NamedTuple
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, Path
 from cluster_core.rebalance.execution.effects import Journal, Look, Send, Steps
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -23,14 +22,6 @@ SLOT_S, SLOT_BYTES_PER_S = 0.003, 40e6
 """Time of a slot key by key and its speed, measured on loopback with 3 to 6 masters."""
 START_S = 0.1
 """Journal rows and state reads per batch."""
-
-
-class Path(Enum):
-    """Path of slots: key by key (any version), source jobs (Valkey 9), target imports (Redis 8.4)."""
-
-    LEGACY = "setslot"
-    VALKEY_JOBS = "migrateslots"
-    REDIS_IMPORT = "migration import"
 
 
 def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
@@ -212,8 +203,8 @@ def renamed_plan(stored: StoredPlan, replaced: Mapping[str, str], sight: Cluster
     return replace(stored, nodes=nodes, problem=problem, plan=plan, batches=batches)
 
 
-def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Mapping[str, str]) -> ClusterSight:
-    """Return *sight* with current ids in the journal's open slots that name a replaced master."""
+def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Iterable[str]) -> ClusterSight:
+    """Return *sight* with current ids in the journal's open slots that name a *replaced* master."""
 
     def is_outdated(node: NodeSight, other: str) -> bool:
         return other in replaced or not any(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cluster_core.errors import ProtocolError
-from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.effects import (
     ANSWER_S,
     NODE_TIMEOUT_DEFAULT_MS,
@@ -29,7 +29,7 @@ from cluster_core.rebalance.execution.effects import (
     read_journal,
 )
 from cluster_core.rebalance.execution.refusals import HEADROOM, Situation
-from cluster_core.rebalance.execution.remaining import Path, successors, with_current_marks
+from cluster_core.rebalance.execution.remaining import successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet, slots_by
@@ -288,7 +288,7 @@ class Run:
         sight: ClusterSight = yield Look(nodes, within_s)
         if successors(self.start.stored, sight, self.journal):
             raise FailoverError("a replica was promoted")
-        return with_current_marks(sight, self.journal, {old: new for new, old in self.plan_ids.items()})
+        return with_current_marks(sight, self.journal, self.plan_ids.values())
 
     def failing(self, sight: ClusterSight, but: Collection[str] = ()) -> str:
         """Name a node that reports cluster state FAIL, except *but*; empty if none does."""

@@ -166,12 +166,11 @@ def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str
 
 def _rest(batch: Batch, sight: ClusterSight) -> Batch:
     """Return *batch* with the slots that their sources still own."""
-    jobs = []
-    for job in batch.jobs:
-        slots = tuple(slot for slot in job.slots if slot not in sight.nodes[job.target].own)
-        if slots:
-            jobs.append(job._replace(slots=slots))
-    return Batch(batch.number, tuple(jobs))
+    jobs = [
+        job._replace(slots=tuple(slot for slot in job.slots if slot not in sight.nodes[job.target].own))
+        for job in batch.jobs
+    ]
+    return Batch(batch.number, tuple(job for job in jobs if job.slots))
 
 
 def _slots(batch: Batch) -> int:
@@ -227,11 +226,9 @@ def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
     """Send importing nodes the owners after a failover (`ClusterSight.misinformed`); return the cluster once all report OK."""
 
     def wrong_owners(sight: ClusterSight) -> list[tuple[str, int, str]]:
-        wrong_slots = sight.misinformed(unfinished(run, sight))
         return [
             (node, slot, owner)
-            for node, slots in wrong_slots.items()
-            for slot, owner in slots.items()
+            for node, slot, owner in sight.misinformed(unfinished(run, sight))
             if owner == run.journal.intents[slot][0] and slot in sight.nodes[node].importing
         ]
 

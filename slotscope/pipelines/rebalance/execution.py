@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
+from cluster_core.rebalance.execution.cluster_now import Path
 from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait, read_journal
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
@@ -23,7 +24,7 @@ from cluster_core.rebalance.execution.machine import (
     moved_so_far,
 )
 from cluster_core.rebalance.execution.refusals import Situation
-from cluster_core.rebalance.execution.remaining import Path, failover_notes, see
+from cluster_core.rebalance.execution.remaining import failover_notes, see
 from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_plans import read_unchanged_plan

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
+from cluster_core.rebalance.execution.cluster_now import Path
 from cluster_core.rebalance.execution.effects import Journal, Send, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.remaining import Path, commands_of, remaining, waves
+from cluster_core.rebalance.execution.remaining import commands_of, remaining, waves
 from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
 from cluster_core.rebalance.plan import Move
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.machine import Execution, Verdict
-from cluster_core.rebalance.execution.remaining import Path, seconds_of
+from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.run_state import CALM_S, Settings, migrate_ms
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
