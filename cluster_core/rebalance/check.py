@@ -55,7 +55,7 @@ def _check_moves(scaled: Scaled, plan: Plan, index: Mapping[str, int]) -> list[s
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     """Check that no slot moves into a master that ends above its capacity; if claimed, that all limits are kept."""
     sums, caps = scaled.totals(owner), rehost(scaled, targets, owner).caps
-    over = {scaled.masters[n].id for n in above_capacity(targets, sums)}
+    over = {scaled.masters[n].id for n in above_capacity(scaled, sums)}
     wrong = [
         f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over
     ]

@@ -66,7 +66,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
             max(held, min(total, total if most is None else most))
             for most, held, total in zip(*rows, totals, strict=True)
         )
-        for rows in zip(targets.capacity, pinned_loads(scaled), strict=True)
+        for rows in zip(scaled.capacity, pinned_loads(scaled), strict=True)
     )
     asked = scaled.problem.zone_share_max
     share = None if asked is None else exact(asked, "zone_share_max")
@@ -75,7 +75,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
 
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that sums prove."""
-    conflicts = [*_pinned(scaled, targets), *_small(scaled, targets), *_too_large(scaled, targets)]
+    conflicts = [*_pinned(scaled, targets), *_small(scaled, targets), *_too_large(scaled)]
     if targets.zone_relaxed:
         zones = {scaled.masters[n].zone for n in scaled.takers()}
         least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
@@ -89,7 +89,7 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
     for n in scaled.takers():
         over, least = [], Fraction(0)
         for r, name in enumerate(scaled.resources):
-            most, fair = targets.capacity[n][r], targets.fair[n][r]
+            most, fair = scaled.capacity[n][r], targets.fair[n][r]
             limit = int(targets.relaxed[r] * fair)
             limit = limit if most is None else min(limit, most)
             if (n, name) in heavy and (most is None or scaled.loads[r][heavy[n, name]] <= most):
@@ -112,7 +112,7 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
     conflicts = []
     for n in targets.small:
         own = [r for r, load in enumerate(scaled.loads) if int(targets.relaxed[r] * targets.fair[n][r]) < min(load)]
-        capped = [r for r, most in enumerate(targets.capacity[n]) if most is not None and most < min(scaled.loads[r])]
+        capped = [r for r, most in enumerate(scaled.capacity[n]) if most is not None and most < min(scaled.loads[r])]
         over = sorted({*own, *capped})
         hopeless = bool(capped) or any(not targets.fair[n][r] for r in over)
         least = None if hopeless else max(min(scaled.loads[r]) / targets.fair[n][r] - 1 for r in over)
@@ -121,14 +121,14 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
     return conflicts
 
 
-def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
+def _too_large(scaled: Scaled) -> list[Conflict]:
     takers = scaled.takers()
-    least = [min((c for n in takers if (c := targets.capacity[n][r]) is not None), default=None)
+    least = [min((c for n in takers if (c := scaled.capacity[n][r]) is not None), default=None)
              for r in range(len(scaled.resources))]  # fmt: skip
     slots, resources = [], set()
     for s, owner in enumerate(scaled.owner):
         over = {r for r, most in enumerate(least) if most is not None and scaled.loads[r][s] > most}
-        if over and not (scaled.masters[owner].excluded or any(fits(scaled, targets.capacity, s, n) for n in takers)):
+        if over and not (scaled.masters[owner].excluded or any(fits(scaled, s, n) for n in takers)):
             slots.append(s)
             resources |= over
     names = tuple(scaled.resources[r] for r in sorted(resources))

@@ -147,7 +147,7 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> R
     for aim in _aims(scaled, conflicts):
         search = Search(aim)
         result = search.run(known, is_short=is_short)
-        owner = _turned_back(aim, search.targets, result.owner)
+        owner = _turned_back(aim, result.owner)
         result = result if owner == result.owner else result._replace(owner=owner, curve=())
         if not any(search.badness(owner)):
             return result
@@ -156,14 +156,14 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> R
     return min(tried)[2]
 
 
-def _turned_back(scaled: Scaled, targets: Targets, owner: tuple[int, ...]) -> tuple[int, ...]:
+def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     """Return *owner* without moves into masters above their capacity."""
     at = list(owner)
-    over = above_capacity(targets, scaled.totals(at))
+    over = above_capacity(scaled, scaled.totals(at))
     while moved := [s for s, n in enumerate(at) if n in over and scaled.owner[s] != n]:
         for s in moved:
             at[s] = scaled.owner[s]
-        over = above_capacity(targets, scaled.totals(at))
+        over = above_capacity(scaled, scaled.totals(at))
     return tuple(at)
 
 

@@ -80,7 +80,10 @@ def _plain(load: Any) -> Sequence[Number]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's; equal to itself only."""
+    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's; equal to itself only.
+
+    *capacity* [n][r] (None: none) is hard.
+    """
 
     problem: Problem
     resources: tuple[str, ...]
@@ -89,6 +92,7 @@ class Scaled:
     loads: tuple[tuple[int, ...], ...]
     owner: tuple[int, ...]
     weights: tuple[Fraction, ...]
+    capacity: tuple[tuple[int | None, ...], ...]
     tolerance: tuple[Fraction, ...]
     fixed: frozenset[int]
 
@@ -175,14 +179,16 @@ def validate(problem: Problem) -> Scaled:
     for master, weight in zip(problem.masters, weights, strict=True):
         if weight == 0 and not (master.drained or master.excluded):
             raise PlanError(f"weight of {master.id} is 0: mark it as drained to empty it")
+    units = tuple(unit for unit, _ in scaled)
     scaled_problem = Scaled(
         problem,
         resources,
         resources.index(problem.cost),
-        tuple(unit for unit, _ in scaled),
+        units,
         tuple(load for _, load in scaled),
         owner,
         weights,
+        tuple(_capacity(master, dict(zip(resources, units, strict=True))) for master in problem.masters),
         _tolerance(problem, resources),
         _fixed(problem, owner),
     )
@@ -260,20 +266,19 @@ def _fixed(problem: Problem, owner: Sequence[int]) -> frozenset[int]:
     return frozenset(fixed)
 
 
+def _capacity(master: Master, units: Mapping[str, int]) -> tuple[int | None, ...]:
+    for name in master.capacity:
+        if name not in units:
+            raise PlanError(f"capacity of {master.id} is given in {name}, but no loads of it are given")
+    most = {name: exact(value, f"capacity of {master.id} in {name}") for name, value in master.capacity.items()}
+    return tuple(int(most[name] * unit) if name in most else None for name, unit in units.items())
+
+
 def _check_capacity(scaled: Scaled) -> None:
-    taking = [scaled.masters[n] for n in scaled.takers()]
-    for master in scaled.masters:
-        for name, value in master.capacity.items():
-            exact(value, f"capacity of {master.id} in {name}")
-            if name not in scaled.resources:
-                raise PlanError(f"capacity of {master.id} is given in {name}, but no loads of it are given")
-    for r, name in enumerate(scaled.resources):
-        if not all(name in master.capacity for master in taking):
-            continue
-        room = sum((exact(master.capacity[name], name) for master in taking), Fraction(0)) * scaled.units[r]
-        data = sum(scaled.loads[r][s] for s in scaled.shared())
-        if room < data:
-            part = scaled.units[r]
+    for r, (name, unit) in enumerate(zip(scaled.resources, scaled.units, strict=True)):
+        most = [scaled.capacity[n][r] for n in scaled.takers()]
+        room, data = sum(limit or 0 for limit in most), sum(scaled.loads[r][s] for s in scaled.shared())
+        if None not in most and room < data:
             raise PlanError(
-                f"impossible: the data is {data // part:,} {name}, all capacity is {room // part:,}; raise capacities or add masters"
+                f"impossible: the data is {data // unit:,} {name}, all capacity is {room // unit:,}; raise capacities or add masters"
             )

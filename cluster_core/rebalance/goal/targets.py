@@ -45,11 +45,10 @@ class HeavySlot:
 class Targets:
     """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] including hosts.
 
-    *capacity* [n][r] (None: none) is hard, raised only by pinned slots, and for *small* masters by their lightest slot.
+    Capacities are raised only by pinned slots, and for *small* masters by their lightest slot.
     """
 
     fair: tuple[tuple[Fraction, ...], ...]
-    capacity: tuple[tuple[int | None, ...], ...]
     common: tuple[tuple[int, ...], ...]
     caps: tuple[tuple[int, ...], ...]
     relaxed: tuple[Fraction, ...]
@@ -65,9 +64,8 @@ class Targets:
 def find_targets(scaled: Scaled) -> Targets:
     """Return the limits of all masters, a pure function of loads, masters and (for heavy slots) owners."""
     takers = scaled.takers()
-    capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = scaled.shared()
-    fair = fair_shares(scaled, capacity, [sum(load[s] for s in free) for load in scaled.loads])
+    fair = fair_shares(scaled, [sum(load[s] for s in free) for load in scaled.loads])
     orders = [sorted((load[s] for s in free), reverse=True) for load in scaled.loads]
     floors, relaxed, heavy = [], [], []
     for r, name in enumerate(scaled.resources):
@@ -87,14 +85,13 @@ def find_targets(scaled: Scaled) -> Targets:
         relaxed.append(ratio)
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
-    limits = _limits(scaled, fair, capacity, relaxed)
+    limits = _limits(scaled, fair, relaxed)
     small = [] if heavy else too_small(scaled, limits)
     common = _with_least(scaled, limits, small)
-    hosts = _host(scaled, capacity, common, heavy)
+    hosts = _host(scaled, common, heavy)
     share, forced = _zone_share(scaled, common, heavy, orders)
     return Targets(
         tuple(tuple(row) for row in fair),
-        tuple(capacity),
         tuple(tuple(row) for row in common),
         _caps_of(scaled, common, heavy, hosts),
         tuple(relaxed),
@@ -161,9 +158,7 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
     return best
 
 
-def fair_shares(
-    scaled: Scaled, capacity: Sequence[Sequence[int | None]], totals: Sequence[int]
-) -> list[list[Fraction]]:  # fmt: skip
+def fair_shares(scaled: Scaled, totals: Sequence[int]) -> list[list[Fraction]]:
     """Return the fair share of every master and resource: one part of all data, limited by capacities.
 
     If these parts do not add up to all data, each resource is divided on its own.
@@ -171,14 +166,14 @@ def fair_shares(
     takers = scaled.takers()
     fair = [[Fraction(0)] * len(totals) for _ in scaled.masters]
     most = [
-        min((Fraction(m, total) for m, total in zip(capacity[n], totals, strict=True) if m is not None and total), default=None)
+        min((Fraction(m, total) for m, total in zip(scaled.capacity[n], totals, strict=True) if m is not None and total), default=None)
         for n in takers
     ]  # fmt: skip
     parts = share_out(1, [(scaled.weights[n], part) for n, part in zip(takers, most, strict=True)])
     whole = sum(parts, Fraction(0)) == 1
     for r, total in enumerate(totals):
         if not whole:
-            parts = share_out(total, [(scaled.weights[n], capacity[n][r]) for n in takers])
+            parts = share_out(total, [(scaled.weights[n], scaled.capacity[n][r]) for n in takers])
         for n, part in zip(takers, parts, strict=True):
             fair[n][r] = part * total if whole else part
     return fair
@@ -213,23 +208,12 @@ def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | Non
     return shares
 
 
-def _capacity(scaled: Scaled, n: int) -> tuple[int | None, ...]:
-    """Return the capacities of master *n* by resource in whole units, None for none."""
-    given = scaled.masters[n].capacity
-    return tuple(
-        int(exact(given[name], name) * unit) if name in given else None
-        for name, unit in zip(scaled.resources, scaled.units, strict=True)
-    )
-
-
-def _limits(
-    scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction]
-) -> list[list[int]]:  # fmt: skip
+def _limits(scaled: Scaled, fair: list[list[Fraction]], relaxed: list[Fraction]) -> list[list[int]]:
     """Return limits in whole units: relaxed fair shares within capacity, down to sums of slots."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     grains = [math.gcd(*load) or 1 for load in scaled.loads]
     for n in scaled.takers():
-        for r, most in enumerate(capacity[n]):
+        for r, most in enumerate(scaled.capacity[n]):
             limit = int(relaxed[r] * fair[n][r])
             limit = limit if most is None else min(limit, most)
             limits[n][r] = limit - limit % grains[r]
@@ -280,7 +264,7 @@ def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     if not targets.heavy:
         return targets
     takers, at = scaled.takers(), {h.slot: owner[h.slot] for h in targets.heavy}
-    hosts = {s: n for s, n in at.items() if n in takers and fits(scaled, targets.capacity, s, n)}
+    hosts = {s: n for s, n in at.items() if n in takers and fits(scaled, s, n)}
     return replace(
         targets, hosts=tuple(sorted(hosts.items())), caps=_caps_of(scaled, targets.common, targets.heavy, hosts)
     )
@@ -297,9 +281,7 @@ def _caps_of(
     return tuple(tuple(row) for row in caps)
 
 
-def _host(
-    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot]
-) -> dict[int, int]:  # fmt: skip
+def _host(scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot]) -> dict[int, int]:
     """Assign each heavy slot to a master with capacity, at least cost of moves."""
     ratio: dict[int, Fraction] = {}
     for h in heavy:
@@ -315,7 +297,7 @@ def _host(
                 leaves[n] += cost[t] if any(load[t] for load in filled) else 0
         home, more = scaled.owner[s], {}
         for n in scaled.takers():
-            if n not in hosts.values() and (n == home if s in scaled.fixed else fits(scaled, capacity, s, n)):
+            if n not in hosts.values() and (n == home if s in scaled.fixed else fits(scaled, s, n)):
                 own = cost[s] if n == home else 0
                 more[n] = cost[s] - own + leaves[n] - max(0, held[n] + own - common[n][scaled.cost])
         if more:
@@ -323,9 +305,9 @@ def _host(
     return hosts
 
 
-def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
+def fits(scaled: Scaled, s: int, n: int) -> bool:
     """Return whether master *n* has the capacity for slot *s*."""
-    return all(most is None or load[s] <= most for load, most in zip(scaled.loads, capacity[n], strict=True))
+    return all(most is None or load[s] <= most for load, most in zip(scaled.loads, scaled.capacity[n], strict=True))
 
 
 def _zone_share(
@@ -431,21 +413,21 @@ def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=None)
 
 
-def overload(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+def overload(scaled: Scaled, owner: Sequence[int]) -> Fraction:
     """Return the share of all load above capacities of masters that may give it away, summed over resources."""
     over = Fraction(0)
-    if any(most is not None for row in targets.capacity for most in row):
+    if any(most is not None for row in scaled.capacity for most in row):
         for n, row in enumerate(scaled.totals(owner)):
-            for r, most in enumerate(targets.capacity[n]):
+            for r, most in enumerate(scaled.capacity[n]):
                 if most is not None and row[r] > most and not scaled.masters[n].excluded:
                     over += Fraction(row[r] - most, sum(scaled.loads[r]))
     return over
 
 
-def above_capacity(targets: Targets, sums: Sequence[Sequence[int]]) -> list[int]:
+def above_capacity(scaled: Scaled, sums: Sequence[Sequence[int]]) -> list[int]:
     """Return the masters above a capacity."""
     return [
         n
         for n, row in enumerate(sums)
-        if any(most is not None and load > most for load, most in zip(row, targets.capacity[n], strict=True))
+        if any(most is not None and load > most for load, most in zip(row, scaled.capacity[n], strict=True))
     ]

@@ -42,7 +42,7 @@ class Arrays:
             np.array(
                 [
                     [np.inf if most is None else float(most >> shift) for most, shift in zip(row, shifts, strict=True)]
-                    for row in targets.capacity
+                    for row in scaled.capacity
                 ]
             )
             / self.mean

@@ -258,9 +258,7 @@ class Search:
 def badness(scaled: Scaled, targets: Targets, at: Sequence[int]) -> Badness:
     """Return the distance of *at* from meeting *targets*, the limits of *scaled*."""
     stay = {n for n in set(scaled.owner) if not scaled.masters[n].drained}
-    return Badness(
-        must_drain(scaled, at), not stay <= set(at), overload(scaled, targets, at), excess(scaled, targets, at)
-    )
+    return Badness(must_drain(scaled, at), not stay <= set(at), overload(scaled, at), excess(scaled, targets, at))
 
 
 def _tuple(at: Sequence[int] | Integers) -> Owners:

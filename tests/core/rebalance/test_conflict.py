@@ -66,7 +66,7 @@ def kept_by(cluster, targets, scaled, placed):
         if master.drained or master.excluded:
             continue
         for r, name in enumerate(scaled.resources):
-            most, limit = targets.capacity[n][r], int(targets.relaxed[r] * targets.fair[n][r])
+            most, limit = scaled.capacity[n][r], int(targets.relaxed[r] * targets.fair[n][r])
             hard &= most is None or sums[n][r] <= most
             alone = any(
                 m == n and (s, name) in heavy and scaled.loads[r][s] == sums[n][r] for s, m in enumerate(placed)
@@ -97,7 +97,7 @@ def test_statements_about_a_small_cluster_hold_for_every_placement(cluster):
     ways = [[n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)]
     kept = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
     after = [int(name) for name in plan.owners_after]
-    over = above_capacity(targets, scaled.totals(after))
+    over = above_capacity(scaled, scaled.totals(after))
     least = map(min, zip(*(ratios(scaled, targets, placed) for placed in product(*ways)), strict=True))
 
     assert 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost])
