@@ -62,10 +62,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
     targets = find_targets(scaled)
     totals = [sum(load) for load in scaled.loads]
     common = tuple(
-        tuple(
-            max(held, min(total, total if most is None else most))
-            for most, held, total in zip(*rows, totals, strict=True)
-        )
+        tuple(max(held, int(min(total, most))) for most, held, total in zip(*rows, totals, strict=True))
         for rows in zip(scaled.capacity, pinned_loads(scaled), strict=True)
     )
     asked = scaled.problem.zone_share_max
@@ -90,14 +87,13 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
         over, least = [], Fraction(0)
         for r, name in enumerate(scaled.resources):
             most, fair = scaled.capacity[n][r], targets.fair[n][r]
-            limit = int(targets.relaxed[r] * fair)
-            limit = limit if most is None else min(limit, most)
-            if (n, name) in heavy and (most is None or scaled.loads[r][heavy[n, name]] <= most):
+            limit = min(int(targets.relaxed[r] * fair), most)
+            if (n, name) in heavy and scaled.loads[r][heavy[n, name]] <= most:
                 limit = max(limit, scaled.loads[r][heavy[n, name]])
             if rows[n][r] <= limit:
                 continue
             over.append(name)
-            hopeless = not fair or (most is not None and rows[n][r] > most)
+            hopeless = not fair or rows[n][r] > most
             least = Fraction(-1) if hopeless or least < 0 else max(least, rows[n][r] / fair - 1)
         if over:
             slots = tuple(sorted(s for s in scaled.fixed if scaled.owner[s] == n))
@@ -111,11 +107,10 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
     """Find masters that must keep a slot although none is within their limits."""
     conflicts = []
     for n in targets.small:
-        own = [r for r, load in enumerate(scaled.loads) if int(targets.relaxed[r] * targets.fair[n][r]) < min(load)]
-        capped = [r for r, most in enumerate(scaled.capacity[n]) if most is not None and most < min(scaled.loads[r])]
-        over = sorted({*own, *capped})
-        hopeless = bool(capped) or any(not targets.fair[n][r] for r in over)
-        least = None if hopeless else max(min(scaled.loads[r]) / targets.fair[n][r] - 1 for r in over)
+        fair, most, lightest = targets.fair[n], scaled.capacity[n], [min(load) for load in scaled.loads]
+        over = [r for r, load in enumerate(lightest) if min(int(targets.relaxed[r] * fair[r]), most[r]) < load]
+        hopeless = any(not fair[r] or most[r] < lightest[r] for r in over)
+        least = None if hopeless else max(lightest[r] / fair[r] - 1 for r in over)
         names = tuple(scaled.resources[r] for r in over)
         conflicts.append(Conflict(ConflictKind.SMALL, names, (scaled.masters[n].id,), least=least))
     return conflicts
@@ -123,11 +118,10 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
 
 def _too_large(scaled: Scaled) -> list[Conflict]:
     takers = scaled.takers()
-    least = [min((c for n in takers if (c := scaled.capacity[n][r]) is not None), default=None)
-             for r in range(len(scaled.resources))]  # fmt: skip
+    least = [min(column) for column in zip(*(scaled.capacity[n] for n in takers), strict=True)]
     slots, resources = [], set()
     for s, owner in enumerate(scaled.owner):
-        over = {r for r, most in enumerate(least) if most is not None and scaled.loads[r][s] > most}
+        over = {r for r, most in enumerate(least) if scaled.loads[r][s] > most}
         if over and not (scaled.masters[owner].excluded or any(fits(scaled, s, n) for n in takers)):
             slots.append(s)
             resources |= over

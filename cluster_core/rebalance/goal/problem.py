@@ -82,7 +82,7 @@ def _plain(load: Any) -> Sequence[Number]:
 class Scaled:
     """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's; equal to itself only.
 
-    *capacity* [n][r] (None: none) is hard.
+    *capacity* [n][r] is hard, infinite for none.
     """
 
     problem: Problem
@@ -92,7 +92,7 @@ class Scaled:
     loads: tuple[tuple[int, ...], ...]
     owner: tuple[int, ...]
     weights: tuple[Fraction, ...]
-    capacity: tuple[tuple[int | None, ...], ...]
+    capacity: tuple[tuple[float, ...], ...]
     tolerance: tuple[Fraction, ...]
     fixed: frozenset[int]
 
@@ -266,19 +266,19 @@ def _fixed(problem: Problem, owner: Sequence[int]) -> frozenset[int]:
     return frozenset(fixed)
 
 
-def _capacity(master: Master, units: Mapping[str, int]) -> tuple[int | None, ...]:
+def _capacity(master: Master, units: Mapping[str, int]) -> tuple[float, ...]:
     for name in master.capacity:
         if name not in units:
             raise PlanError(f"capacity of {master.id} is given in {name}, but no loads of it are given")
     most = {name: exact(value, f"capacity of {master.id} in {name}") for name, value in master.capacity.items()}
-    return tuple(int(most[name] * unit) if name in most else None for name, unit in units.items())
+    return tuple(int(most[name] * unit) if name in most else math.inf for name, unit in units.items())
 
 
 def _check_capacity(scaled: Scaled) -> None:
     for r, (name, unit) in enumerate(zip(scaled.resources, scaled.units, strict=True)):
         most = [scaled.capacity[n][r] for n in scaled.takers()]
-        room, data = sum(limit or 0 for limit in most), sum(scaled.loads[r][s] for s in scaled.shared())
-        if None not in most and room < data:
+        data = sum(scaled.loads[r][s] for s in scaled.shared())
+        if math.inf not in most and (room := sum(map(int, most))) < data:
             raise PlanError(
                 f"impossible: the data is {data // unit:,} {name}, all capacity is {room // unit:,}; raise capacities or add masters"
             )

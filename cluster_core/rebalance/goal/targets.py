@@ -166,7 +166,7 @@ def fair_shares(scaled: Scaled, totals: Sequence[int]) -> list[list[Fraction]]:
     takers = scaled.takers()
     fair = [[Fraction(0)] * len(totals) for _ in scaled.masters]
     most = [
-        min((Fraction(m, total) for m, total in zip(scaled.capacity[n], totals, strict=True) if m is not None and total), default=None)
+        min((Fraction(int(m), total) for m, total in zip(scaled.capacity[n], totals, strict=True) if m < math.inf and total), default=math.inf)
         for n in takers
     ]  # fmt: skip
     parts = share_out(1, [(scaled.weights[n], part) for n, part in zip(takers, most, strict=True)])
@@ -187,14 +187,14 @@ def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
     return {node: float(share / whole) for node, share in fair.items()}
 
 
-def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | int | None]]) -> list[Fraction]:
-    """Divide *total* among *masters* (weight, capacity or None) by weight within capacities.
+def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | float]]) -> list[Fraction]:
+    """Divide *total* among *masters* (weight, capacity) by weight within capacities.
 
     If all capacity together is less than *total*, all masters are full.
     """
     shares = [Fraction(0)] * len(masters)
     left, weight = Fraction(total), sum((w for w, _ in masters), Fraction(0))
-    bounded = sorted((Fraction(cap) / w, n) for n, (w, cap) in enumerate(masters) if cap is not None)
+    bounded = sorted((Fraction(cap) / w, n) for n, (w, cap) in enumerate(masters) if cap < math.inf)
     full = set()
     for level, n in bounded:
         if level * weight >= left:
@@ -214,8 +214,7 @@ def _limits(scaled: Scaled, fair: list[list[Fraction]], relaxed: list[Fraction])
     grains = [math.gcd(*load) or 1 for load in scaled.loads]
     for n in scaled.takers():
         for r, most in enumerate(scaled.capacity[n]):
-            limit = int(relaxed[r] * fair[n][r])
-            limit = limit if most is None else min(limit, most)
+            limit = int(min(int(relaxed[r] * fair[n][r]), most))
             limits[n][r] = limit - limit % grains[r]
     return limits
 
@@ -307,7 +306,7 @@ def _host(scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot]) -> di
 
 def fits(scaled: Scaled, s: int, n: int) -> bool:
     """Return whether master *n* has the capacity for slot *s*."""
-    return all(most is None or load[s] <= most for load, most in zip(scaled.loads, scaled.capacity[n], strict=True))
+    return all(load[s] <= most for load, most in zip(scaled.loads, scaled.capacity[n], strict=True))
 
 
 def _zone_share(
@@ -416,18 +415,16 @@ def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
 def overload(scaled: Scaled, owner: Sequence[int]) -> Fraction:
     """Return the share of all load above capacities of masters that may give it away, summed over resources."""
     over = Fraction(0)
-    if any(most is not None for row in scaled.capacity for most in row):
+    if any(most < math.inf for row in scaled.capacity for most in row):
         for n, row in enumerate(scaled.totals(owner)):
             for r, most in enumerate(scaled.capacity[n]):
-                if most is not None and row[r] > most and not scaled.masters[n].excluded:
-                    over += Fraction(row[r] - most, sum(scaled.loads[r]))
+                if row[r] > most and not scaled.masters[n].excluded:
+                    over += Fraction(row[r] - int(most), sum(scaled.loads[r]))
     return over
 
 
 def above_capacity(scaled: Scaled, sums: Sequence[Sequence[int]]) -> list[int]:
     """Return the masters above a capacity."""
     return [
-        n
-        for n, row in enumerate(sums)
-        if any(most is not None and load > most for load, most in zip(row, scaled.capacity[n], strict=True))
+        n for n, row in enumerate(sums) if any(load > most for load, most in zip(row, scaled.capacity[n], strict=True))
     ]

@@ -38,15 +38,7 @@ class Arrays:
         self.loads: Floats = self.raw / self.mean
         self.cost: Floats = self.loads[:, scaled.cost].copy()
         self.limits: Floats = _limits(targets.common, shifts) / self.mean
-        self.capacity: Floats = (
-            np.array(
-                [
-                    [np.inf if most is None else float(most >> shift) for most, shift in zip(row, shifts, strict=True)]
-                    for row in scaled.capacity
-                ]
-            )
-            / self.mean
-        )
+        self.capacity: Floats = np.array([_shifted(row, shifts) for row in scaled.capacity]) / self.mean
         self.owner: Integers = np.array(scaled.owner, np.int64)
         self.takes = np.array([not m.drained and not m.excluded for m in scaled.masters])
         self.takers: Integers = np.flatnonzero(self.takes)
@@ -116,6 +108,10 @@ def _floats(load: Sequence[int]) -> Floats:
     return np.array([float(value >> shift) for value in load])
 
 
+def _shifted(row: Sequence[float], shifts: Sequence[int]) -> list[float]:
+    return [float(int(most) >> shift) if most < np.inf else np.inf for most, shift in zip(row, shifts, strict=True)]
+
+
 def _limits(limits: Sequence[Sequence[int]], shifts: Sequence[int]) -> Floats:
-    rows = np.array([[float(most >> shift) for most, shift in zip(row, shifts, strict=True)] for row in limits])
+    rows = np.array([_shifted(row, shifts) for row in limits])
     return np.where(rows < EXACT, rows, rows * (1 - CLOSE))

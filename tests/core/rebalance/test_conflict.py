@@ -67,7 +67,7 @@ def kept_by(cluster, targets, scaled, placed):
             continue
         for r, name in enumerate(scaled.resources):
             most, limit = scaled.capacity[n][r], int(targets.relaxed[r] * targets.fair[n][r])
-            hard &= most is None or sums[n][r] <= most
+            hard &= sums[n][r] <= most
             alone = any(
                 m == n and (s, name) in heavy and scaled.loads[r][s] == sums[n][r] for s, m in enumerate(placed)
             )
