@@ -9,7 +9,7 @@ from operator import or_
 from typing import Annotated, NamedTuple
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.refusals import name_of, short_slots
+from cluster_core.rebalance.execution.dry_run import short_slots
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -73,7 +73,7 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
         if misplaced:
             first = next(iter(misplaced))
             owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
-            now, then = name_of(stored, owner), name_of(stored, stored.plan.owners_after[first])
+            now, then = stored.name(owner), stored.name(stored.plan.owners_after[first])
             wrong.append(
                 f"{node.address}: slots {short_slots(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
             )
@@ -100,7 +100,7 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     held = {place: keys for place, keys in left.items() if keys}
     by_node = slots_by(sorted(held))
     details = [
-        f"{name_of(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {short_slots(slots)}"
+        f"{stored.name(node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {short_slots(slots)}"
         for node, slots in by_node.items()
     ]
     keys = float(sum(held.values()))
@@ -121,7 +121,7 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     promised = None if reach is None else float(reach.after)
     allowed = None if reach is None else max(float(reach.after), float(reach.limit)) + slack
     share, heaviest, error = heaviest_share(stored, measured)
-    detail = f"{measured.basis}; heaviest is {name_of(stored, heaviest)}" if heaviest else measured.basis
+    detail = f"{measured.basis}; heaviest is {stored.name(heaviest)}" if heaviest else measured.basis
     off = STANDARD_ERRORS * error
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"

@@ -25,6 +25,8 @@ from cluster_core.slots.slot_set import SlotSet, slots_by
 
 VERSION = 3
 ID_DIGITS = 12
+SIZES = ("serialized_bytes", "memory_bytes")
+"""Resources that count bytes, in order of preference."""
 _BY_SLOT = ("loads", "owners")
 _FROM_MOVES = ("moves", "owners_after")
 
@@ -55,6 +57,22 @@ class StoredPlan:
     state_hash: str
     created_at_ms: int
     unread: Unread = WHOLE
+
+    @property
+    def ends(self) -> dict[int, tuple[str, str]]:
+        """Return source and target of every moved slot."""
+        return {move.slot: (move.source, move.target) for move in self.plan.moves}
+
+    @property
+    def sizes(self) -> Sequence[float]:
+        """Return the bytes of each slot; empty if the plan has none."""
+        loads = self.problem.loads
+        return next(([float(value) for value in loads[name]] for name in SIZES if name in loads), [])
+
+    def name(self, node: str) -> str:
+        """Return ``host:port (id…)``, or the id alone if it is not in the plan."""
+        address = next((planned.address for planned in self.nodes if planned.id == node), "")
+        return f"{address} ({node[:8]})" if address else node or "nobody"
 
 
 class SlotRow(NamedTuple):

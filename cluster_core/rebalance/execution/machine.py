@@ -7,33 +7,16 @@ interrupted moves, then moves the slots that sources still own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
+from cluster_core.rebalance.execution.dry_run import foresee, refusals, with_names
 from cluster_core.rebalance.execution.effects import Clock, Journal, Step, StepKind, Steps, Wait
-from cluster_core.rebalance.execution.refusals import (
-    Situation,
-    choose_path,
-    is_ours,
-    left_alone,
-    name_of,
-    refusals,
-    with_names,
-)
-from cluster_core.rebalance.execution.remaining import (
-    Present,
-    ends_of,
-    failover_notes,
-    moves_by_slot,
-    remaining,
-    seconds_of,
-    see,
-)
-from cluster_core.rebalance.execution.run_state import CALM_S, FailoverError, Run, Settings, StuckError, migrate_ms
+from cluster_core.rebalance.execution.remaining import Present, failover_notes, see
+from cluster_core.rebalance.execution.run_state import CALM_S, FailoverError, Run, StuckError
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -59,40 +42,6 @@ class Outcome:
 
     verdict: Verdict
     sentences: tuple[str, ...]
-
-
-def foresee(
-    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = Settings()  # noqa: B008 - frozen
-) -> Situation:  # fmt: skip
-    """Return the dry run for the cluster state *sight*."""
-    owners, lost = sight.owner_list(), sight.lost
-    batches = remaining(stored, owners, back=journal if how.rollback else None)
-    if sight.nodes:  # other masters may be unreachable
-        needed = journal.ends if how.rollback else {*owners, *ends_of(batches)}
-        sight = ClusterSight(sight.nodes, {node: reason for node, reason in lost.items() if node in needed})
-    nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
-    path = path or choose_path(sight, nodes)
-    now = Situation(stored, sight, journal, path, batches, how.rollback)
-    in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
-    notes: list[str] = []
-    if sight.nodes:
-        unneeded = [name_of(stored, node) for node in sorted(lost.keys() - sight.lost.keys())]
-        notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
-        notes += left_alone(stored, owners, journal) if how.rollback else []
-    return replace(
-        now, seconds=tuple(seconds_of(stored, batches, path, how.bytes_per_s_max)),
-        refusals=() if in_place else tuple(refusals(now)), in_place=in_place, notes=tuple(notes),
-        migrate_ms=migrate_ms(sight, how.patience_s),
-    )  # fmt: skip
-
-
-def _is_there(now: Situation, owners: Sequence[str]) -> bool:
-    """Return whether all slots have their planned owners; for a rollback, whether no slot is at its target."""
-    unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
-    if not now.rollback:
-        return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
-    ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
-    return not (now.batches or ours or unsettled & now.journal.intents.keys())
 
 
 class Execution(Run):
@@ -224,4 +173,4 @@ class Execution(Run):
 
 def moved_so_far(stored: StoredPlan, journal: Journal) -> int:
     """Return the number of slots at their targets, by the journal."""
-    return sum(journal.left.get(slot) == target for slot, (_, target) in moves_by_slot(stored).items())
+    return sum(journal.left.get(slot) == target for slot, (_, target) in stored.ends.items())

@@ -65,11 +65,6 @@ def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
     return dict.fromkeys(node for batch in batches for job in batch.jobs for node in (job.source, job.target))
 
 
-def moves_by_slot(stored: StoredPlan) -> Mapping[int, tuple[str, str]]:
-    """Return source and target of every moved slot."""
-    return {move.slot: (move.source, move.target) for move in stored.plan.moves}
-
-
 def seconds_of(
     stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
 ) -> list[float]:

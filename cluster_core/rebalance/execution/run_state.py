@@ -9,9 +9,9 @@ from typing import Final
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
+from cluster_core.rebalance.execution.dry_run import ANSWER_S_MIN, HEADROOM, USUAL, Settings, Situation
 from cluster_core.rebalance.execution.effects import (
     ANSWER_S,
-    NODE_TIMEOUT_DEFAULT_MS,
     Ask,
     Clock,
     Journal,
@@ -28,7 +28,6 @@ from cluster_core.rebalance.execution.effects import (
     Wait,
     read_journal,
 )
-from cluster_core.rebalance.execution.refusals import HEADROOM, Situation
 from cluster_core.rebalance.execution.remaining import successors, with_current_marks
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -40,10 +39,6 @@ LOOK_PAUSE_S_MAX = 1.0
 RETRY_PAUSE_S_MAX = 10.0
 HEALTH_S = 1.0
 """Pause between two health checks."""
-ANSWER_S_MIN: Final = 1.0
-"""Minimum answer time of a node."""
-MIGRATE_MS_MAX: Final = 60_000
-
 PIECE_S: Final = 1.0
 """Duration of a piece under a byte limit."""
 PIECE_BYTES_MAX: Final = 16 << 20
@@ -54,8 +49,6 @@ REST_S_MAX: Final = 5.0
 """Maximum rest: longer than latencies are kept (`slotscope.servers.moves`)."""
 CALM_S: Final = 1.5
 """Duration of the latency measurement before the first piece."""
-SIZES: Final = ("serialized_bytes", "memory_bytes")
-"""Resources that count bytes, in order of preference."""
 
 
 class StuckError(ProtocolError):
@@ -64,28 +57,6 @@ class StuckError(ProtocolError):
 
 class FailoverError(ProtocolError):
     """A replica was promoted in place of a master of the plan during the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of a run.
-
-    *pause_after*: batch number (0: none). *group*: slots of a job open at a time; *groups_a_row*: groups per journal row.
-    *attempts*: starts of a failing job without progress. *bytes_per_s_max*, *latency_ms_max* (client p99): limits between
-    pieces. *patience_s* limits each wait, *settle_s* the propagation of owners.
-    """
-
-    rollback: bool = False
-    pause_after: int = 0
-    group: int = 16
-    groups_a_row: int = 8
-    attempts: int = 3
-    retry_pause_s: float = 2.0
-    patience_s: float = 60.0
-    settle_s: float = 30.0
-    job_timeout_s: float = 3600.0
-    bytes_per_s_max: float | None = None
-    latency_ms_max: float | None = None
 
 
 @dataclass(slots=True)
@@ -146,7 +117,7 @@ class Run:
     stored: StoredPlan
     steps: Sequence[Step] = ()
     path: Path | None = None
-    settings: Settings = Settings()
+    settings: Settings = USUAL
     stop: bool = False
     """Pause after the current step."""
     journal: Journal = field(init=False)
@@ -169,7 +140,7 @@ class Run:
     def __post_init__(self) -> None:
         self.journal = read_journal(self.steps)
         self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or Path.LEGACY)
-        self.sizes = sizes_of(self.stored)
+        self.sizes = self.stored.sizes
         self.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
 
     @property
@@ -354,12 +325,6 @@ class Run:
         yield from self.look_until(unmet, limit_s=self.settings.settle_s)
 
 
-def sizes_of(stored: StoredPlan) -> Sequence[float]:
-    """Return the bytes of each slot in the plan; empty if the plan has none."""
-    loads = stored.problem.loads
-    return next(([float(value) for value in loads[name]] for name in SIZES if name in loads), [])
-
-
 def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) -> tuple[list[Job], list[Job]]:
     """Split *jobs* into a first part of at most *piece_bytes*, with at least one slot of each, and the rest."""
     if piece_bytes is None or not sizes:
@@ -379,13 +344,3 @@ def cut(jobs: Sequence[Job], piece_bytes: float | None, sizes: Sequence[float]) 
 def answer_s(left_s: float) -> float:
     """Return the timeout of one look with *left_s* of the patience left."""
     return min(ANSWER_S, max(ANSWER_S_MIN, left_s))
-
-
-def migrate_ms(sight: ClusterSight, patience_s: float) -> int:
-    """Return MIGRATE's timeout: half of the shortest cluster-node-timeout, and of the patience.
-
-    A source blocks while MIGRATE waits for its target (`migrateCommand`); beyond a node timeout it would be replaced.
-    """
-    timeouts = [node.node_timeout_ms or NODE_TIMEOUT_DEFAULT_MS for node in sight.nodes.values()]
-    shortest = min(timeouts, default=NODE_TIMEOUT_DEFAULT_MS)
-    return max(1, int(min(shortest / 2, max(patience_s, ANSWER_S_MIN) * 500, MIGRATE_MS_MAX)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, Path
+from cluster_core.rebalance.execution.dry_run import is_ours
 from cluster_core.rebalance.execution.effects import (
     Answered,
     Clock,
@@ -19,7 +20,6 @@ from cluster_core.rebalance.execution.effects import (
     Wait,
     intents_of,
 )
-from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import commands_of, ends_of
 from cluster_core.rebalance.execution.run_state import LOOK_PAUSE_S, LOOK_PAUSE_S_MAX, Run, StuckError, cut
 from cluster_core.rebalance.ordering import Batch, Job

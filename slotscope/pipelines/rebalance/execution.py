@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from rich.console import Console
 
 from cluster_core.rebalance.execution.cluster_now import Path
+from cluster_core.rebalance.execution.dry_run import Settings, Situation, foresee
 from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait, read_journal
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
     Execution,
     Outcome,
     Verdict,
-    foresee,
     moved_so_far,
 )
-from cluster_core.rebalance.execution.refusals import Situation
 from cluster_core.rebalance.execution.remaining import failover_notes, see
-from cluster_core.rebalance.execution.run_state import Settings, sizes_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.reports.rebalance.execution import command_text, dry_run_document, dry_run_json
@@ -71,7 +69,7 @@ def execute(
     """Print the dry run for the cluster of the node *cluster*, and with --apply carry the plan out."""
     for line in partial_lines(stored.unread):
         tell(line)
-    if how.bytes_per_s_max is not None and not sizes_of(stored):
+    if how.bytes_per_s_max is not None and not stored.sizes:
         raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} has no bytes by slot")
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(

@@ -7,7 +7,7 @@ from typing import Any
 
 from cluster_core.rebalance.audit import LOAD, Finding
 from cluster_core.rebalance.execution.cluster_now import Path
-from cluster_core.rebalance.execution.refusals import Situation, examine
+from cluster_core.rebalance.execution.dry_run import Situation, examine
 from cluster_core.rebalance.execution.remaining import commands_of
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan

@@ -1,25 +1,54 @@
-"""Check preconditions of a run; each failed check is a sentence."""
+"""The dry run of a plan: settings, preconditions and forecast; each failed check is a sentence."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal
-from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot
+from cluster_core.rebalance.execution.remaining import ends_of, remaining, seconds_of
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet, slots_by
 
+ANSWER_S_MIN: Final = 1.0
+"""Minimum answer time of a node."""
+MIGRATE_MS_MAX: Final = 60_000
 _NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
 HEADROOM = 0.95
 """Maximum share of maxmemory at a target while both copies exist."""
 DIFFERENCES_MAX = 20
 """Maximum number of reported differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a run.
+
+    *pause_after*: batch number (0: none). *group*: slots of a job open at a time; *groups_a_row*: groups per journal row.
+    *attempts*: starts of a failing job without progress. *bytes_per_s_max*, *latency_ms_max* (client p99): limits between
+    pieces. *patience_s* limits each wait, *settle_s* the propagation of owners.
+    """
+
+    rollback: bool = False
+    pause_after: int = 0
+    group: int = 16
+    groups_a_row: int = 8
+    attempts: int = 3
+    retry_pause_s: float = 2.0
+    patience_s: float = 60.0
+    settle_s: float = 30.0
+    job_timeout_s: float = 3600.0
+    bytes_per_s_max: float | None = None
+    latency_ms_max: float | None = None
+
+
+USUAL = Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +71,51 @@ class Situation:
     migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
 
     def name(self, node: str) -> str:
-        return name_of(self.stored, node)
+        return self.stored.name(node)
 
 
-def name_of(stored: StoredPlan, node: str) -> str:
-    """Return ``host:port (id…)``, or the id alone if it is not in the plan."""
-    address = next((planned.address for planned in stored.nodes if planned.id == node), "")
-    return f"{address} ({node[:8]})" if address else node or "nobody"
+def foresee(
+    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = USUAL
+) -> Situation:
+    """Return the dry run for the cluster state *sight*."""
+    owners, lost = sight.owner_list(), sight.lost
+    batches = remaining(stored, owners, back=journal if how.rollback else None)
+    if sight.nodes:  # other masters may be unreachable
+        needed = journal.ends if how.rollback else {*owners, *ends_of(batches)}
+        sight = ClusterSight(sight.nodes, {node: reason for node, reason in lost.items() if node in needed})
+    nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
+    path = path or choose_path(sight, nodes)
+    now = Situation(stored, sight, journal, path, batches, how.rollback)
+    in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
+    notes: list[str] = []
+    if sight.nodes:
+        unneeded = [stored.name(node) for node in sorted(lost.keys() - sight.lost.keys())]
+        notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
+        notes += left_alone(stored, owners, journal) if how.rollback else []
+    return replace(
+        now, seconds=tuple(seconds_of(stored, batches, path, how.bytes_per_s_max)),
+        refusals=() if in_place else tuple(refusals(now)), in_place=in_place, notes=tuple(notes),
+        migrate_ms=migrate_ms(sight, how.patience_s),
+    )  # fmt: skip
+
+
+def _is_there(now: Situation, owners: Sequence[str]) -> bool:
+    """Return whether all slots have their planned owners; for a rollback, whether no slot is at its target."""
+    unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
+    if not now.rollback:
+        return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
+    ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
+    return not (now.batches or ours or unsettled & now.journal.intents.keys())
+
+
+def migrate_ms(sight: ClusterSight, patience_s: float) -> int:
+    """Return MIGRATE's timeout: half of the shortest cluster-node-timeout, and of the patience.
+
+    A source blocks while MIGRATE waits for its target (`migrateCommand`); beyond a node timeout it would be replaced.
+    """
+    timeouts = [node.node_timeout_ms or NODE_TIMEOUT_DEFAULT_MS for node in sight.nodes.values()]
+    shortest = min(timeouts, default=NODE_TIMEOUT_DEFAULT_MS)
+    return max(1, int(min(shortest / 2, max(patience_s, ANSWER_S_MIN) * 500, MIGRATE_MS_MAX)))
 
 
 def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
@@ -56,7 +123,7 @@ def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
     addresses = {name: address for node in sight.nodes.values() for name, address in node.addresses.items()}
 
     def called(match: re.Match[str]) -> str:
-        name = name_of(stored, match[0])
+        name = stored.name(match[0])
         return f"{addresses[name]} ({name[:8]})" if name in addresses else name
 
     return _NODE_ID.sub(called, text)
@@ -115,7 +182,7 @@ def _unhealthy(now: Situation) -> list[str]:
 def _stale(now: Situation) -> list[str]:
     """Return differences from the plan's state, except those by its journal and by failovers (`succession`)."""
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
-    moves = moves_by_slot(now.stored)
+    moves = now.stored.ends
     for slot in now.journal.intents:
         if slot in moves and owners[slot] in (*moves[slot], ""):
             owners[slot] = moves[slot][0]
@@ -156,10 +223,10 @@ def differences(stored: StoredPlan, owners: Sequence[str], config_epochs: Mappin
 
 def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
     """Return the slots that a rollback skips because others moved them, one sentence each."""
-    elsewhere = {slot: owners[slot] for slot, (source, _) in moves_by_slot(stored).items() if owners[slot] != source}
+    elsewhere = {slot: owners[slot] for slot, (source, _) in stored.ends.items() if owners[slot] != source}
     slots_by_owner = slots_by((owner, slot) for slot, owner in elsewhere.items() if not journal.holds(slot, owner))
     return [
-        f"slots {short_slots(slots)} stay with {name_of(stored, owner)}: this plan did not move them there"
+        f"slots {short_slots(slots)} stay with {stored.name(owner)}: this plan did not move them there"
         for owner, slots in slots_by_owner.items()
     ]
 
@@ -172,7 +239,7 @@ def _disagreement(now: Situation) -> list[str]:
 
 def _open(now: Situation) -> list[str]:
     reasons = []
-    moves = moves_by_slot(now.stored)
+    moves = now.stored.ends
     for slot, (source, target) in sorted(now.sight.open_slots().items()):
         intent = now.journal.intents.get(slot)
         if intent is None and now.rollback:
