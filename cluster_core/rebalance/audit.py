@@ -9,7 +9,7 @@ from operator import or_
 from typing import Annotated, NamedTuple
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
-from cluster_core.rebalance.execution.dry_run import short_slots
+from cluster_core.rebalance.execution.situation import short_slots
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import fair_parts
 from cluster_core.rebalance.stored_plan import StoredPlan

@@ -19,8 +19,7 @@ from cluster_core.columns import Small
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Problem
-from cluster_core.rebalance.ordering import Batch, Job
-from cluster_core.rebalance.plan import Move, Plan
+from cluster_core.rebalance.plan import Batch, Job, Move, Plan
 from cluster_core.slots.slot_set import SlotSet, slots_by
 
 VERSION = 3

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from cluster_core.incidents.symptoms import Checkup
 from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.rebalance.execution.cluster_now import Path, fastest_path, read_server
-from cluster_core.rebalance.execution.dry_run import HEADROOM
+from cluster_core.rebalance.execution.situation import HEADROOM
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology

@@ -15,8 +15,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Room, order_moves
-from cluster_core.rebalance.plan import Move
+from cluster_core.rebalance.plan import Move, Room, order_moves
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan, identify, slot_rows, write_document
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology

@@ -9,8 +9,7 @@ from typing import Any
 from cluster_core.rebalance.bounds import count_ranges
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
-from cluster_core.rebalance.plan import Move, Plan
+from cluster_core.rebalance.plan import Batch, Job, Move, Plan, Room, order_moves
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan, hash_state
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet

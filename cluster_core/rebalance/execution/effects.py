@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cluster_core.rebalance.ordering import Job
+from cluster_core.rebalance.plan import Job
 from cluster_core.slots.slot_set import SlotSet
 
 NODE_TIMEOUT_DEFAULT_MS: Final = 15_000

@@ -13,11 +13,10 @@ from enum import Enum
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
-from cluster_core.rebalance.execution.dry_run import foresee, refusals, with_names
 from cluster_core.rebalance.execution.effects import Clock, Journal, Step, StepKind, Steps, Wait
-from cluster_core.rebalance.execution.remaining import Present, failover_notes, see
 from cluster_core.rebalance.execution.run_state import CALM_S, FailoverError, Run, StuckError
-from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.execution.situation import Present, failover_notes, foresee, refusals, see, with_names
+from cluster_core.rebalance.plan import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 

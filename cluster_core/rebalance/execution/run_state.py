@@ -9,7 +9,6 @@ from typing import Final
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
-from cluster_core.rebalance.execution.dry_run import ANSWER_S_MIN, HEADROOM, USUAL, Settings, Situation
 from cluster_core.rebalance.execution.effects import (
     ANSWER_S,
     Ask,
@@ -28,8 +27,16 @@ from cluster_core.rebalance.execution.effects import (
     Wait,
     read_journal,
 )
-from cluster_core.rebalance.execution.remaining import successors, with_current_marks
-from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.rebalance.execution.situation import (
+    ANSWER_S_MIN,
+    HEADROOM,
+    USUAL,
+    Settings,
+    Situation,
+    successors,
+    with_current_marks,
+)
+from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet, slots_by
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, Path
-from cluster_core.rebalance.execution.dry_run import is_ours
 from cluster_core.rebalance.execution.effects import (
     Answered,
     Clock,
@@ -20,9 +19,9 @@ from cluster_core.rebalance.execution.effects import (
     Wait,
     intents_of,
 )
-from cluster_core.rebalance.execution.remaining import commands_of, ends_of
 from cluster_core.rebalance.execution.run_state import LOOK_PAUSE_S, LOOK_PAUSE_S_MAX, Run, StuckError, cut
-from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.rebalance.execution.situation import commands_of, ends_of, is_ours
+from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
 CANCEL = {

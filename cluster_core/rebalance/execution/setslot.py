@@ -20,9 +20,9 @@ from cluster_core.rebalance.execution.effects import (
     Steps,
     intents_of,
 )
-from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.execution.run_state import Run, StuckError, answer_s, cut
-from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.rebalance.execution.situation import waves
+from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.slots.slot_set import SlotSet, slots_by
 
 KEYS_MAX = 100

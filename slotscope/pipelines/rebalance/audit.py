@@ -19,7 +19,7 @@ from cluster_core.rebalance.audit import (
 )
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, sight_of
 from cluster_core.rebalance.execution.effects import StepKind, read_journal
-from cluster_core.rebalance.execution.remaining import at_present
+from cluster_core.rebalance.execution.situation import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from rich.console import Console
 
 from cluster_core.rebalance.execution.cluster_now import Path
-from cluster_core.rebalance.execution.dry_run import Settings, Situation, foresee
 from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait, read_journal
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
@@ -23,7 +22,7 @@ from cluster_core.rebalance.execution.machine import (
     Verdict,
     moved_so_far,
 )
-from cluster_core.rebalance.execution.remaining import failover_notes, see
+from cluster_core.rebalance.execution.situation import Settings, Situation, failover_notes, foresee, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.reports.rebalance.execution import command_text, dry_run_document, dry_run_json

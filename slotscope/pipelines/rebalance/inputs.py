@@ -13,7 +13,7 @@ from cluster_core.kinds import Severity
 from cluster_core.load.sampling import Part
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.model import Exactness, MemoryBasis
-from cluster_core.rebalance.execution.dry_run import HEADROOM
+from cluster_core.rebalance.execution.situation import HEADROOM
 from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.stored_plan import PlannedNode

@@ -11,11 +11,10 @@ from fractions import Fraction
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance import planner
 from cluster_core.rebalance.execution.cluster_now import Path
-from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.execution.situation import seconds_of
 from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
-from cluster_core.rebalance.ordering import Batch, Room, order_moves
-from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.plan import Batch, Plan, Room, order_moves
 from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.stored_plan import (
     PlannedNode,

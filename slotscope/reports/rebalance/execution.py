@@ -7,9 +7,8 @@ from typing import Any
 
 from cluster_core.rebalance.audit import LOAD, Finding
 from cluster_core.rebalance.execution.cluster_now import Path
-from cluster_core.rebalance.execution.dry_run import Situation, examine
-from cluster_core.rebalance.execution.remaining import commands_of
-from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.execution.situation import Situation, commands_of, examine
+from cluster_core.rebalance.plan import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from slotscope.reports.document import (

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cluster_core.node.events import Change
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
-from cluster_core.rebalance.execution.dry_run import Settings
 from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
+from cluster_core.rebalance.execution.situation import Settings
 from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet

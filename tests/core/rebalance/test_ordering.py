@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.execution.cluster_now import Path
 from cluster_core.rebalance.execution.effects import Journal, Send, Step, StepKind, read_journal
-from cluster_core.rebalance.execution.remaining import commands_of, remaining, waves
-from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
-from cluster_core.rebalance.plan import Move
+from cluster_core.rebalance.execution.situation import commands_of, remaining, waves
+from cluster_core.rebalance.plan import Batch, Job, Move, Room, order_moves
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
 
 MOVES = [Move(slot, "a", "b", (10,)) for slot in (1, 2, 3, 7)] + [Move(20, "c", "b", (5,)), Move(30, "a", "d", (1,))]

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
-from cluster_core.rebalance.execution.dry_run import Settings, migrate_ms
 from cluster_core.rebalance.execution.machine import Execution, Verdict
-from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.run_state import CALM_S
+from cluster_core.rebalance.execution.situation import Settings, migrate_ms, seconds_of
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
 

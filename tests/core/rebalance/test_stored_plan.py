@@ -11,7 +11,7 @@ import pytest
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.ordering import Batch, Job, Room, order_moves
+from cluster_core.rebalance.plan import Batch, Job, Room, order_moves
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.stored_plan import PlannedNode, identify, read_document, slot_rows, write_document
 from tests.builders.rebalance_problems import random_problem

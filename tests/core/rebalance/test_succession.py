@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
-from cluster_core.rebalance.execution.dry_run import Settings, foresee
 from cluster_core.rebalance.execution.effects import (
     Ask,
     Look,
@@ -22,7 +21,7 @@ from cluster_core.rebalance.execution.effects import (
     read_journal,
 )
 from cluster_core.rebalance.execution.machine import Execution, Verdict
-from cluster_core.rebalance.execution.remaining import Present, see, successors
+from cluster_core.rebalance.execution.situation import Present, Settings, foresee, see, successors
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds

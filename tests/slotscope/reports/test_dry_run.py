@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cluster_core.rebalance.execution.dry_run import foresee
 from cluster_core.rebalance.execution.effects import read_journal
+from cluster_core.rebalance.execution.situation import foresee
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.rebalance.execution import (
     command_lines,

@@ -8,8 +8,8 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight, Path, read_jobs, read_node
-from cluster_core.rebalance.execution.dry_run import choose_path, foresee
 from cluster_core.rebalance.execution.effects import Step, StepKind, read_journal
+from cluster_core.rebalance.execution.situation import choose_path, foresee
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
