@@ -9,16 +9,22 @@ import pytest
 
 from cluster_core.routing.key_positions import key_positions, table_of
 from cluster_core.routing.redirect import (
+    DOWN,
+    DOWN_READ_ONLY,
+    NOT_SERVED,
     REDIS_7_0,
     SERVE,
     VALKEY_9_1,
+    Ask,
     Client,
+    CrossSlot,
     Dialect,
     Endpoint,
     EndpointType,
     Moved,
     RoutingView,
     Settings,
+    TryAgain,
     route,
     view_of,
 )
@@ -200,9 +206,52 @@ def owned_by(owner: str | None, **changes) -> RoutingView:
     return RoutingView(ME, {} if owner is None else {SLOT: owner}, NODES, **changes)
 
 
-def test_a_decision_is_a_value():
-    assert route(owned_by(OTHER), [b"GET", KEY]) == Moved(SLOT, "10.0.0.2:7001")
-    assert route(owned_by(ME), [b"GET", KEY]) == SERVE
+HERE, GONE = "{k}a", "{k}b"
+"""Keys of SLOT: the node has the first one only."""
+MIGRATING = {"owner": ME, "migrating": {SLOT: OTHER}}
+IMPORTING = {"owner": OTHER, "importing": {SLOT: OTHER}}
+REPLICA = {"owner": OTHER, "master_id": OTHER}
+IS_DOWN = {"owner": ME, "cluster_ok": False}
+READS_WHEN_DOWN = IS_DOWN | {"settings": Settings(allow_reads_when_down=True)}
+NO_CHANNELS_WHEN_DOWN = IS_DOWN | {"settings": Settings(allow_pubsubshard_when_down=False)}
+MASTER, READER, ASKING, QUEUING = Client(), Client(readonly=True), Client(asking=True), Client(queued=())
+MOVED, ASK, AGAIN = Moved(SLOT, "10.0.0.2:7001"), Ask(SLOT, "10.0.0.2:7001"), TryAgain()
+
+
+@pytest.mark.parametrize(
+    ("view", "client", "command", "redis", "valkey"),
+    [
+        ({"owner": ME}, MASTER, f"GET {HERE}", SERVE, SERVE),
+        ({"owner": OTHER}, MASTER, f"GET {HERE}", MOVED, MOVED),
+        ({"owner": None}, MASTER, f"MGET {HERE} z", NOT_SERVED, CrossSlot()),
+        (MIGRATING, MASTER, f"GET {HERE}", SERVE, SERVE),
+        (MIGRATING, MASTER, f"GET {GONE}", ASK, ASK),
+        (MIGRATING, MASTER, f"MGET {HERE} {GONE}", AGAIN, AGAIN),
+        (MIGRATING, MASTER, f"SPUBLISH {GONE} message", SERVE, SERVE),
+        (MIGRATING, QUEUING, f"GET {GONE}", ASK, SERVE),
+        (IMPORTING, MASTER, f"GET {HERE}", MOVED, MOVED),
+        (IMPORTING, ASKING, f"GET {GONE}", SERVE, SERVE),
+        (IMPORTING, ASKING, f"MGET {HERE} {GONE}", AGAIN, AGAIN),
+        (IMPORTING | REPLICA, ASKING, f"SET {HERE} 1", SERVE, MOVED),
+        (REPLICA, READER, f"EVAL return 1 {HERE}", SERVE, SERVE),
+        (REPLICA, READER, f"EVAL #!lua 1 {HERE}", MOVED, MOVED),
+        (IS_DOWN, MASTER, f"GET {HERE}", DOWN, DOWN),
+        (IS_DOWN, MASTER, f"SPUBLISH {HERE} message", SERVE, SERVE),
+        (NO_CHANNELS_WHEN_DOWN, MASTER, f"SPUBLISH {HERE} message", DOWN, DOWN),
+        (READS_WHEN_DOWN, MASTER, f"GET {HERE}", SERVE, SERVE),
+        (READS_WHEN_DOWN, MASTER, f"SET {HERE} 1", DOWN_READ_ONLY, DOWN_READ_ONLY),
+    ],
+)
+def test_a_node_decides_by_the_state_of_the_slot(view, client, command, redis, valkey):
+    """R114 to R121, without a server: where both differ, Redis first."""
+    arguments = command.encode().split()
+    held = {HERE.encode()}
+    decisions = [
+        route(owned_by(**view, dialect=dialect), arguments, client=client, keys_here=held)
+        for dialect in (REDIS_7_0, VALKEY_9_1)
+    ]
+
+    assert decisions == [redis, valkey]
 
 
 def test_only_keys_of_open_slots_are_asked_for():
