@@ -20,8 +20,8 @@ TABLES: Final = ("redis-7.0", "valkey-9.1")
 class KeySpec(NamedTuple):
     """A key specification (``redisCommand.key_specs``).
 
-    *begin* is ``("index", position)``, ``("keyword", word, start)`` or ``("unknown",)``; *find* is ``("range", last,
-    step, limit)``, ``("keynum", number position, first, step)`` or ``("unknown",)``.
+    *begin* is ``("index", position)`` or ``("keyword", word, start)``; *find* is ``("range", last, step, limit)`` or
+    ``("keynum", number position, first, step)``. Both are ``("unknown",)`` for some commands of `_BY_HAND`.
     """
 
     flags: frozenset[str]
@@ -115,31 +115,25 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
     if first == 0:
         return range(0)
     length = len(command)
-    if first < 0 or first >= length:
-        return None
     kind, *numbers = spec.find
     if kind == "range":
         last, step, limit = (int(number) for number in numbers)
         share = length if limit <= 1 else first + (length - first) // limit
         end = first + last if last >= 0 else share + last
-    elif kind == "keynum":
+    else:
         at, skip, step = (int(number) for number in numbers)
         count = _number(command[first + at]) if first + at < length else None
         if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # MSETEX: no `atoi`
             return None
         first += skip
         end = first + (count - 1) * step
-    else:
-        return None
     return range(first, end + 1, step) if first <= end < length and step > 0 else None
 
 
 def _begin(command: Sequence[bytes], begin: tuple[str | int, ...]) -> int:
-    """Return the start position; 0 if the keyword is missing, -1 if unknown."""
+    """Return the start position; 0 if the keyword is missing."""
     if begin[0] == "index":
         return int(begin[1])
-    if begin[0] != "keyword":
-        return -1
     keyword, start = str(begin[1]).lower().encode(), int(begin[2])
     last = len(command) - 1  # a keyword in the last position is ignored
     places = range(start, last) if start > 0 else range(len(command) + start, 0, -1)
