@@ -25,11 +25,6 @@ def quorum_of(size: int) -> int:
     return size // 2 + 1
 
 
-def ping_is_due(ping_sent_ms: int, pong_received_ms: int, now_ms: int, interval_ms: int) -> bool:
-    """Return whether no ping is pending and the last pong is older than *interval_ms*, usually T/2 (R32)."""
-    return ping_sent_ms == 0 and now_ms - pong_received_ms > interval_ms
-
-
 def exceeds_timeout(ping_sent_ms: int, data_received_ms: int, now_ms: int, timeout_ms: int) -> bool:
     """Return whether a pending ping and the last received data are older than the node timeout (R53).
 
@@ -100,7 +95,6 @@ def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effec
     if peer.flags & FAIL or peer is view.myself:
         return []
     peer.flags = peer.flags & ~PFAIL | FAIL
-    view.forget_entry(peer)
     peer.fail_time_ms = now_ms
     view.state_stale = True
     return [Changed(peer.id, Field.FAIL, cause)]

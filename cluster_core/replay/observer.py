@@ -12,7 +12,6 @@ from typing import Final
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import NodeAdded
-from cluster_core.gossip.failure_detection import ping_is_due
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, PFAIL, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.node import ClusterNode
@@ -242,7 +241,7 @@ class ObserverReplay:
                 peer.outbound is None
                 and not peer.ping_sent_ms
                 and not peer.flags & (MYSELF | NOADDR | HANDSHAKE)
-                and ping_is_due(0, peer.pong_received_ms, now_ms, interval_ms)
+                and now_ms - peer.pong_received_ms > interval_ms
             ):
                 peer.ping_sent_ms = now_ms
         if not recorder.apply(ev.Tick(), CauseSeen(TIME, -1)) and not recorder.ledger.is_busy:

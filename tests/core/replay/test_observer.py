@@ -104,7 +104,7 @@ def test_a_dead_node_is_marked_pfail_after_1_to_1_5_timeouts() -> None:
     tape.met(A, B)
     steady(tape, 3.1, A, B)
     tape.link(3.1, B, "closed", by_us=False)
-    steady(tape, 6.1, A, start_s=3.5)
+    steady(tape, 5.1, A, start_s=3.5)
     tape.add(6.5, A, ping(ME, entry(B, MASTER | PFAIL)), sent=True, outbound=True)
     steady(tape, 8, A, start_s=7)
 
