@@ -93,6 +93,18 @@ def test_slots_that_are_imported_are_left_alone_by_redis() -> None:
     assert bench.peer(A).slots == slot_bits("5")
 
 
+def test_an_imported_slot_that_its_source_gave_up_is_ours() -> None:
+    """R72: Valkey takes it with a new epoch."""
+    bench = Bench(profile=VALKEY_9_1, slots={A: "5-9"}, epochs={A: 5})
+    bench.view.importing[5] = A
+
+    effects = bench.hear(ping(A, slots="6-9", config_epoch=5, current_epoch=5))
+
+    assert (bench.view.myself.slots, bench.peer(A).slots) == (slot_bits("5"), slot_bits("6-9"))
+    assert EpochBumped(6, "R72") in effects
+    assert not bench.view.importing
+
+
 @EVERY_PROFILE
 def test_a_stale_claim_is_answered_with_one_update(profile: Profile) -> None:
     """R76: about the owner of the first slot in dispute."""

@@ -18,6 +18,7 @@ FUZZED = {
     "aof": ("test_aof_walker.py", "mutations or golden or pieces or prefix or damage or lying or too_long"),
     "values": ("../rdb/test_value_measure.py", "mutations"),
     "bus": ("test_bus_mutations.py", "three_hundred or any_byte"),
+    "slots": ("test_key_slots.py", "plain_function or layout"),
     "packets": ("test_bus_decoder.py", "damaged or hostile or alike or kernels_equal"),
 }
 

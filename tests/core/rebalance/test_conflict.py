@@ -133,6 +133,13 @@ def test_pins_without_room_for_other_slots_are_named_with_the_least_tolerance():
     assert check_plan(cluster, replace(plan, conflicts=())) != []
 
 
+def test_pins_that_fill_a_capacity_fit_with_a_larger_tolerance():
+    masters = [Master("a", capacity={"serialized_bytes": 30}), Master("b"), Master("c")]
+    (conflict,) = make_plan(problem([10] * 6, "aaabbc", masters, pinned=range(3))).conflicts
+
+    assert (conflict.kind, conflict.least) == (ConflictKind.PINNED, Fraction(1, 2))
+
+
 def test_thousands_of_slots_that_fit_are_no_conflict():
     """Capacities of a thousandth above what there is, in three zones that may hold no more than their third."""
     masters = [Master(n, 1, zone, {"serialized_bytes": 1001}) for n, zone in zip("abcdef", "xyzxyz", strict=True)]

@@ -173,6 +173,7 @@ def test_loads_of_excluded_masters_count_for_their_zone():
         ),
         (problem([4, 4], "ab", [Master("a", weight=0), Master("b")]), "weight of a is 0"),
         (problem([1, 1], "ab", "ab", soft=["keys"]), "keys is a soft goal"),
+        (problem({f"load {n}": [1, 1] for n in range(17)}, "ab", "ab"), "balances 1 to 16 resources, not 17"),
     ],
 )
 def test_an_impossible_request_is_refused_in_one_line(request_, reason):

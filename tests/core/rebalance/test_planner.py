@@ -83,11 +83,13 @@ def test_a_small_gain_is_not_worth_a_move():
     ],
 )
 def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
-    """No load at all, one master, no tolerance, one slot: a plan, proven like any other."""
+    """No load at all, one master, no tolerance, one slot: a plan, proven like any other, for the tolerance asked for."""
     plan = make_plan(cluster)
+    looser = replace(plan, tolerance=(Fraction(9),) * len(cluster.loads))
 
     assert plan.verdict == verdict
     assert check_plan(cluster, plan) == []
+    assert "the plan was made for another tolerance than was asked for" in check_plan(cluster, looser)
     assert make_plan(applied(cluster, plan.owners_after)).moves == ()
 
 
