@@ -28,13 +28,14 @@ WAITING_MAX: Final = 10_000
 
 
 class GapBook:
-    """The gaps of one point, for all threads.  *tell* is called with a line for each new gap."""
+    """The gaps of one point, for all threads.  *tell* is called with a line for each new gap, once for nodes that refuse alike."""
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         self.count = 0
         self._path = path
         self._tell = tell
         self._open: dict[tuple[Kind, Reason, str], Gap] = {}
+        self._refusals: set[str] = set()
         self._waiting: list[str] = []
         self._lock = threading.Lock()
 
@@ -85,6 +86,10 @@ class GapBook:
             self._open.clear()
 
     def _report(self, gap: Gap) -> None:
+        if gap.reason is Reason.REFUSED:
+            if gap.detail in self._refusals:
+                return
+            self._refusals.add(gap.detail)
         about = f"{gap.subject}: " * bool(gap.subject)
         self._tell(f"{about}{gap.kind} not recorded: {gap.reason}{f' ({gap.detail})' if gap.detail else ''}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.formats.landing import Kind, Reason, latest
+from cluster_core.formats.landing import Gap, Kind, Reason, latest
 from slotscope.recording.point import GapBook
 from slotscope.recording.recorder import PollRecorder, is_of_this_host
 from slotscope.recording.series import RETRY_NS, Rotation, Series
@@ -66,6 +66,17 @@ def test_a_node_that_does_not_answer_is_a_gap_from_its_last_answer_to_its_next(t
     assert [(gap.reason, gap.subject, gap.from_ns, gap.to_ns) for gap in latest(polls.gaps.read())] == [
         (Reason.UNREACHABLE, "127.0.0.1:7000", 5_000_000, 9_000_000)
     ]
+
+
+def test_nodes_that_refuse_alike_are_gaps_but_one_line(tmp_path):
+    lines: list[str] = []
+    book = GapBook(tmp_path / "gaps.jsonl", lines.append)
+    for port in (7000, 7001):
+        gap = Gap(Kind.SLOT_STATS, 5, None, Reason.REFUSED, f"127.0.0.1:{port}", "CLUSTER SLOT-STATS: ERR unknown")
+        book.hold(gap, True, 5)
+
+    assert lines == ["127.0.0.1:7000: slot-stats not recorded: refused (CLUSTER SLOT-STATS: ERR unknown)"]
+    assert [gap.subject for gap in latest(book.read())] == ["127.0.0.1:7000", "127.0.0.1:7001"]
 
 
 def test_bus_ports_come_from_the_nodes_or_are_the_defaults(tmp_path):
