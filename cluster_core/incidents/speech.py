@@ -15,6 +15,10 @@ CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGH
 """Flags kept in a claim: role, version, eligibility for election."""
 
 
+Claim = tuple[int, str, int, int, int]
+"""Flags, replicated master, config epoch, slots, state."""
+
+
 class SentHeader(NamedTuple):
     """A full header of one node; *slots* is any value that is equal for equal bitmaps."""
 
@@ -56,7 +60,7 @@ class Speech(NamedTuple):
         return bool(self.flags & NodeFlags.MASTER)
 
     @property
-    def claim(self) -> tuple[int, str, int, int, int]:
+    def claim(self) -> Claim:
         """Return the claim; another one starts a new span."""
         return self.flags, self.replicaof, self.config_epoch, self.slots, self.state
 
@@ -130,37 +134,35 @@ class SpeechFolder:
 
 
 def without_flips(spans: Iterable[Speech]) -> list[Speech]:
-    """Undo the mixing of a node's late and newer headers (R161).
+    """Undo the mixing of late and newer headers of one node (R161): each of its links delivers in order, but some late.
 
-    Two claims that alternate within `ORDER_NS` are one change, or none if the first and last are equal.
+    Of two claims the one that is repeated last is the newer one; it is repeated at most `ORDER_NS` after it was replaced.
     """
     todo = list(spans)
+    ends = _last_repeats(todo)
     kept: list[Speech] = []
-    at = 0
-    while at < len(todo):
-        end = _alternation(todo, at)
-        if end - at < 3:
-            kept.append(todo[at])
-            at += 1
-        elif (end - at) % 2:
-            kept.append(_joined(todo[at:end]))
-            at = end
+    newest = -1
+    """The last repeat of the last kept claim."""
+    for span, end in zip(todo, ends, strict=True):
+        if kept and not kept[-1].silent_after and (newest > end or span.claim == kept[-1].claim):
+            kept[-1] = _joined([kept[-1], span])
         else:
-            kept += [todo[at], _joined(todo[at + 1 : end])]
-            at = end
+            kept.append(span)
+            newest = end
     return kept
 
 
-def _alternation(spans: list[Speech], at: int) -> int:
-    """Return the end of a run of two alternating claims; *at* + 1 for none."""
-    end = at + 1
-    while end < len(spans) and not spans[end - 1].silent_after:
-        if spans[end].from_ns - spans[min(at + 1, len(spans) - 1)].from_ns > ORDER_NS:
-            break
-        if end - at >= 2 and spans[end].claim != spans[end - 2].claim:
-            break
-        end += 1
-    return end
+def _last_repeats(spans: list[Speech]) -> list[int]:
+    """Return for each span the index of the last one that repeats its claim, without a longer pause than `ORDER_NS`."""
+    ends = list(range(len(spans)))
+    following: dict[Claim, int] = {}
+    for index in reversed(ends[:]):
+        span = spans[index]
+        repeat = following.get(span.claim, index)
+        if not span.silent_after and repeat > index and spans[repeat].from_ns - spans[index + 1].from_ns <= ORDER_NS:
+            ends[index] = ends[repeat]
+        following[span.claim] = index
+    return ends
 
 
 def _joined(spans: list[Speech]) -> Speech:
