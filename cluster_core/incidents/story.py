@@ -92,6 +92,8 @@ def _membership(incident: Incident, names: Names) -> str:
         return f"{nodes} was forgotten by {plural(len(incident.nodes), 'node')}"
     if incident.variant == "replaced":
         return f"{name_of(incident.winner, names)} replaced {name_of(incident.subject, names)}"
+    if incident.variant == "reset" and not incident.winner:
+        return f"{nodes} was reset: it forgot all other nodes"
     if incident.variant == "reset":
         return f"{nodes} was reset and is {name_of(incident.winner, names)} now"
     moves = [step for step in incident.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]

@@ -248,8 +248,9 @@ def resync_steps(resync: Resync) -> list[Step]:
 
 
 def has_ended(history: History, episode: Episode) -> bool:
-    """Return whether its process ended, which excludes a network partition."""
-    return any(step.kind == EventKind.PROCESS_ENDED for step in _process_steps(history, episode))
+    """Return whether its process ended, as its start shows, too; this excludes a network partition."""
+    shown = (EventKind.PROCESS_ENDED, EventKind.PROCESS_STARTED)
+    return any(step.kind in shown for step in _process_steps(history, episode))
 
 
 def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:

@@ -108,9 +108,10 @@ def _was_new(history: History, observer: str) -> bool:
 
 
 def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Incident]:
-    """Return live nodes that live observers dropped (R61)."""
+    """Return live nodes that live observers dropped (R61), and observers that dropped all others at once: CLUSTER RESET (R82)."""
     reset_ns = {old: ts_ns for old, _, ts_ns in resets}
-    by_node: dict[str, list[Step]] = {}
+    dropped: list[Step] = []
+    known_again: list[Step] = []
     for (observer, node), rows in history.views.items():
         for at, row in enumerate(rows):
             end_ns = row.valid_to_ns
@@ -122,11 +123,34 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 continue  # only an earlier-dated change of slots
             if reset_ns.get(observer, end_ns + 1) <= end_ns:
                 continue  # the observer forgot all nodes with its own id
-            by_node.setdefault(node, []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
+            dropped.append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
             if after is not None:
-                met = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref)
-                by_node[node].append(met)
+                known_again.append(Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref))
+    at_once: dict[tuple[str, int], list[Step]] = {}
+    for step in dropped:
+        at_once.setdefault((step.actor, step.ts_ns), []).append(step)
     incidents = []
+    by_node: dict[str, list[Step]] = {}
+    for (observer, ts_ns), steps in at_once.items():
+        knows = (history.view_at(observer, node, ts_ns) for node in history.nodes if node != observer)
+        if len(steps) > 1 and not any(knows):
+            incidents.append(
+                Incident(
+                    kind=IncidentKind.MEMBERSHIP,
+                    variant="reset",
+                    subject=observer,
+                    started_ns=ts_ns,
+                    ended_ns=ts_ns,
+                    nodes=(observer,),
+                    steps=tuple(steps),
+                )
+            )
+        else:
+            for step in steps:
+                by_node.setdefault(step.subject, []).append(step)
+    for step in known_again:
+        if step.subject in by_node:
+            by_node[step.subject].append(step)
     for node, steps in by_node.items():
         steps.sort(key=lambda change: (change.ts_ns, change.actor))
         observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == EventKind.FORGOTTEN))

@@ -100,13 +100,15 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     steps: list[Step] = []
     for member in group:
         steps += [step for step in failure_steps(history, member) if step.kind in PART_STEPS]
-    reachable = [node for node in history.observers if node not in cut]
-    if reachable:
-        voters = history.voting_masters_at(reachable[0], started_ns)
+    for reachable in (node for node in history.observers if node not in cut):
+        voters = history.voting_masters_at(reachable, started_ns)
+        if not voters:  # outside of the cluster
+            continue
         kept = sum(node not in cut for node in voters)
         majority = "" if 2 * kept > len(voters) else ", no majority"
         detail = f"of {len(voters)} voting masters{majority}"
-        steps.append(Step(started_ns, EventKind.QUORUM_SIDE, reachable[0], "", amount=kept, detail=detail))
+        steps.append(Step(started_ns, EventKind.QUORUM_SIDE, reachable, "", amount=kept, detail=detail))
+        break
     ended_ns = last_end(member.to_ns for member in group)
     return Incident(
         kind=IncidentKind.PARTITION,

@@ -106,6 +106,19 @@ def test_a_reset_gives_a_process_another_id() -> None:
     assert not any(variant == "forgotten" and subject == A for _, variant, subject, _ in changes_of(tale))
 
 
+def test_a_node_that_forgets_all_others_at_once_was_reset() -> None:
+    """CLUSTER RESET SOFT keeps the id (R82)."""
+    tale = quiet_tale()
+    tale.rows = [row for row in tale.rows if not (isinstance(row, NodeViewRow) and row.observer == R != row.node_id)]
+    for node in (A, B, C):
+        tale.view(R, node, 0, 10)
+
+    incident = the_only(tale)
+
+    assert (incident.variant, incident.subject, incident.started_ns) == ("reset", R, ns(10))
+    assert summary_of(incident, {R: "r"}) == "r was reset: it forgot all other nodes"
+
+
 def test_the_old_id_of_a_process_that_was_reset_did_not_fail() -> None:
     """Who reaches another id at its address marks it FAIL (R58): that is the reset, not a failure."""
     tale = Tale()
@@ -335,7 +348,13 @@ def test_nodes_that_go_and_return_together_were_partitioned() -> None:
         ("failure", "agreed"),
         ("failure", "agreed"),
     ]
-    assert find_incidents(cut(C, R).history())[0].nodes == (C, R)
+    tale = cut(C, R)
+    tale.view("0" * 40, "0" * 40, 0, slots="")
+    partition = find_incidents(tale.history())[0]
+    assert partition.nodes == (C, R)
+    assert [(s.actor, s.amount, s.detail) for s in partition.steps if s.kind == "quorum-side"] == [
+        (A, 2, "of 3 voting masters")
+    ]
 
 
 def test_a_single_node_that_goes_and_returns_is_no_partition() -> None:

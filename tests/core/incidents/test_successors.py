@@ -77,13 +77,15 @@ def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> No
 
 
 def test_processes_that_ended_are_no_partition() -> None:
-    """Masters of two shards fall silent together and are started again: connections were refused in between."""
-    tale = dead(A, B)
+    """Masters of two shards fall silent together and are started again; their end may be known by that alone."""
+    tale, killed = dead(A, B), dead(A, B)
     for node in (A, B):
         tale.event(node, 9.6, "process-ended", node)
         tale.event(node, 20, "process-started", node)
+        killed.event(node, 20, "process-started", node)
 
     assert [incident.kind for incident in incidents_of(dead(A, B))] == ["partition", "failure", "failure", "outage"]
+    assert [incident.kind for incident in incidents_of(killed)] == ["failure", "failure", "outage"]
     assert [incident.kind for incident in incidents_of(tale)] == ["failure", "failure", "outage"]
     first = incidents_of(tale)[0]
     assert " Cause: its process ended. 100 slots (0-99) were not served for 10.50 s" in summary_of(first, NAMES)
