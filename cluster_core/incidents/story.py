@@ -76,9 +76,9 @@ def set_up_text(set_up: SetUp) -> str:
     """Describe the set-up of a cluster in one sentence.
 
     >>> set_up_text(SetUp(0, 4_000_000_000, 6, 16384, 3))
-    'The cluster was set up in 4.00 s: 6 nodes met, 16384 slots were assigned, 3 replicas were attached'
+    'The cluster was set up in 4.00 s: 6 new nodes, 16384 slots were assigned, 3 replicas were attached'
     """
-    parts = [f"{plural(set_up.nodes, 'node')} met"]
+    parts = [plural(set_up.nodes, "new node")]
     for count, word, verb in ((set_up.slots, "slot", "assigned"), (set_up.replicas, "replica", "attached")):
         parts += [f"{plural(count, word)} {'was' if count == 1 else 'were'} {verb}"] if count else []
     return f"The cluster was set up in {seconds(milliseconds(set_up.from_ns, set_up.to_ns))}: {', '.join(parts)}"

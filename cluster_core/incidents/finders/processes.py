@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from cluster_core.history.processes import LINKED_NS, SAME_NS, DataLoss, Restart, Resync, data_losses
@@ -18,6 +18,8 @@ from cluster_core.kinds import EventKind, IncidentKind
 
 ROLLING_MIN: Final = 3
 """Minimum nodes of a restart of several."""
+DOWN_NS_MIN: Final = 100_000_000
+"""Shortest time in which a process ends and another one starts in its place."""
 ROLLING_NS: Final = 300_000_000_000
 """Maximum pause between its restarts."""
 
@@ -45,7 +47,10 @@ def find_restarts(history: History, incidents: Iterable[Incident], service: Serv
 
 
 def _overlaps(group: Sequence[Restart]) -> bool:
-    """Return whether two of the nodes were down at the same time."""
+    """Return whether two of the nodes were down at the same time: the end of a killed process may be unknown, its start is not."""
+    by_start = sorted(group, key=lambda restart: restart.start_ns)
+    if any(later.start_ns - start.start_ns < DOWN_NS_MIN for start, later in pairwise(by_start)):
+        return True
     by_end = sorted(group, key=lambda restart: restart.end_max_ns)
     started = accumulate((restart.start_ns for restart in by_end), max)
     return any(later.end_max_ns < start_ns for start_ns, later in zip(started, by_end[1:], strict=False))

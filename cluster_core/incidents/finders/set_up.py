@@ -25,16 +25,15 @@ PARTS: Final = {
 
 
 def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp | None, list[Incident]]:
-    """Return the set-up, None if not covered, and the other *incidents*."""
+    """Return the set-up, None if not covered or if the processes stayed alone, and the other *incidents*."""
     fresh = _fresh_nodes(history)
     if 2 * len(fresh) <= len(history.nodes):
         return None, list(incidents)
     from_ns = to_ns = max(history.first_ns, min(fresh.values()))
     for ts_ns in sorted(fresh.values()):
         to_ns = ts_ns if ts_ns <= to_ns + SETTLE_NS else to_ns
-    to_ns = min(
-        (change.max_ns for node in fresh for change in history.states.get(node, ()) if change.is_up), default=to_ns
-    )
+    up_ns = [change.max_ns for node in fresh for change in history.states.get(node, ()) if change.is_up]
+    to_ns = min(up_ns, default=to_ns)
     parts: list[Incident] = []
     remaining: list[Incident] = []
     for incident in sorted(incidents, key=lambda incident: incident.started_ns):
@@ -46,6 +45,8 @@ def split_set_up(history: History, incidents: Sequence[Incident]) -> tuple[SetUp
             to_ns = max(to_ns, incident.ended_ns or incident.started_ns)
         else:
             remaining.append(incident)
+    if not up_ns and not parts:
+        return None, remaining
     met = {node for node, ts_ns in fresh.items() if ts_ns <= to_ns + SETTLE_NS}
     met |= {node for part in parts if part.variant == "joined" for node in part.nodes}
     return _set_up(from_ns, to_ns, len(met), parts), remaining

@@ -108,3 +108,13 @@ def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
 
     assert (incident.kind, incident.variant) == ("restart", "together")
     assert summary_of(incident, {}) == "3 nodes were restarted, some at the same time"
+
+
+def test_killed_processes_that_start_together_were_down_together() -> None:
+    """Their logs do not tell when they ended."""
+    ends = {MASTER: 10.0, REPLICA: 10.05, THIRD: 40.0}
+    lines = [line(node, at_s, "started") for node, end_s in ends.items() for at_s in (0, end_s)]
+
+    (incident,) = find_incidents(history(lines))
+
+    assert (incident.kind, incident.variant) == ("restart", "together")

@@ -63,6 +63,14 @@ def test_a_node_that_joins_later_is_an_incident() -> None:
     ]
 
 
+def test_processes_that_never_meet_are_no_cluster() -> None:
+    tale = Tale()
+    for node in NODES:
+        tale.view(node, node, 0, cause="assumed new", slots="")
+
+    assert find_story(tale.history()) == (None, [])
+
+
 def test_evidence_that_begins_later_shows_no_set_up() -> None:
     tale = Tale()
     tale.everybody_knows()

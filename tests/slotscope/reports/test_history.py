@@ -105,7 +105,7 @@ def test_the_list_begins_with_its_evidence_and_missing_sources() -> None:
 
 
 def test_a_set_up_without_incidents_is_one_line() -> None:
-    text = "The cluster was set up in 2.00 s: 4 nodes met"
+    text = "The cluster was set up in 2.00 s: 4 new nodes"
     report = replace(history_report(quiet=True), warnings=[Caveat.note(Code.SET_UP, text)])
 
     assert report.verdict == (f"{text}; nothing else was seen in 30.00 s; 240 messages.", "")
