@@ -171,7 +171,7 @@ def _find_jobs(run: Run, job: Job, sight: ClusterSight, known: set[str]) -> Iter
 
 
 def _our_jobs(run: Run, sight: ClusterSight) -> list[JobSight]:
-    return [job for job in sight.active_jobs() if is_ours(job.slots, job.source, job.target, run.journal)]
+    return [job for job in sight.active_jobs() if is_ours(job, run.journal)]
 
 
 def wait_for_earlier(run: Run, sight: ClusterSight) -> Steps[bool]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, Path
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight, Path
 from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal, Look, Send, Steps
 from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -148,9 +148,8 @@ def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Iterable
 
 def failover_notes(before: StoredPlan, now: Present) -> list[str]:
     """Return one sentence for each replaced master of the plan *before*."""
-    old = {node.id: f"{node.address} ({node.id[:8]})" for node in before.nodes}
-    new = {node.id: f"{node.address} ({node.id[:8]})" for node in now.stored.nodes}
-    return [f"{new[other]} was promoted in place of {old[name]}" for name, other in sorted(now.replaced.items())]
+    pairs = sorted(now.replaced.items())
+    return [f"{now.stored.name(other)} was promoted in place of {before.name(name)}" for name, other in pairs]
 
 
 def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
@@ -301,18 +300,17 @@ def foresee(
         sight = ClusterSight(sight.nodes, {node: reason for node, reason in lost.items() if node in needed})
     nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
     path = path or choose_path(sight, nodes)
-    now = Situation(stored, sight, journal, path, batches, how.rollback)
-    in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
-    notes: list[str] = []
-    if sight.nodes:
-        unneeded = [stored.name(node) for node in sorted(lost.keys() - sight.lost.keys())]
-        notes += [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
-        notes += left_alone(stored, owners, journal) if how.rollback else []
-    return replace(
-        now, seconds=tuple(seconds_of(stored, batches, path, how.bytes_per_s_max)),
-        refusals=() if in_place else tuple(refusals(now)), in_place=in_place, notes=tuple(notes),
+    now = Situation(
+        stored, sight, journal, path, batches, how.rollback, tuple(seconds_of(stored, batches, path, how.bytes_per_s_max)),
         migrate_ms=migrate_ms(sight, how.patience_s),
     )  # fmt: skip
+    if not sight.nodes:
+        return replace(now, refusals=tuple(refusals(now)))
+    unneeded = [stored.name(node) for node in sorted(lost.keys() - sight.lost.keys())]
+    notes = [f"{name} does not answer; no slot moves from or to it" for name in unneeded]
+    notes += left_alone(stored, owners, journal) if how.rollback else []
+    in_place = not sight.lost and _is_there(now, owners)
+    return replace(now, notes=tuple(notes), in_place=in_place, refusals=() if in_place else tuple(refusals(now)))
 
 
 def _is_there(now: Situation, owners: Sequence[str]) -> bool:
@@ -320,7 +318,7 @@ def _is_there(now: Situation, owners: Sequence[str]) -> bool:
     unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
     if not now.rollback:
         return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
-    ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
+    ours = [job for job in jobs if is_ours(job, now.journal)]
     return not (now.batches or ours or unsettled & now.journal.intents.keys())
 
 
@@ -475,14 +473,13 @@ def _foreign_jobs(now: Situation) -> list[str]:
         f"{now.name(job.source)} is moving slots {short_slots(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
         "wait for it or cancel it"
         for job in now.sight.active_jobs()
-        if not is_ours(job.slots, job.source, job.target, now.journal)
-        and not (now.rollback and {job.source, job.target}.isdisjoint(ends))
+        if not is_ours(job, now.journal) and not (now.rollback and {job.source, job.target}.isdisjoint(ends))
     ]
 
 
-def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:
+def is_ours(job: JobSight, journal: Journal) -> bool:
     """Return whether an earlier run of the plan started this migration."""
-    return all(journal.intents.get(slot) == (source, target) for slot in slots)
+    return all(journal.intents.get(slot) == (job.source, job.target) for slot in job.slots)
 
 
 def _roles(now: Situation) -> list[str]:
