@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
 
-from cluster_core.rebalance import conflict
 from cluster_core.rebalance.bounds import count_ranges, is_valid, least_moved, least_ranges
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate, without_goals
 from cluster_core.rebalance.goal.targets import Shares, Targets, above_capacity, find_targets, kept, ratios, rehost
-from cluster_core.rebalance.plan import Plan, PlanVerdict
+from cluster_core.rebalance.plan import ConflictKind, Plan, PlanVerdict
+from cluster_core.rebalance.search.conflicts import prove
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
@@ -132,14 +132,14 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
     wrong = [
         f"it is not proven that {contradiction.kind} cannot be kept"
         for contradiction in plan.conflicts
-        if not conflict.prove(scaled, contradiction)
+        if not prove(scaled, contradiction)
     ]
     if (plan.verdict == PlanVerdict.IMPOSSIBLE) != bool(plan.conflicts):
         wrong.append(
             f"the verdict is {plan.verdict}, with {len(plan.conflicts)} proofs that limits contradict each other"
         )
     given = plan.tolerance or scaled.tolerance
-    together = any(contradiction.kind is conflict.ConflictKind.TOGETHER for contradiction in plan.conflicts)
+    together = any(contradiction.kind is ConflictKind.TOGETHER for contradiction in plan.conflicts)
     pairs = list(zip(given, scaled.tolerance, strict=False))
     fine = len(given) == len(scaled.tolerance) and (
         all(a <= b for a, b in pairs) or (together and all(a >= b for a, b in pairs))

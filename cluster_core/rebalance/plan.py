@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bounds import FREE, Prices
-from cluster_core.rebalance.conflict import Conflict
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
 from cluster_core.slots.slot_set import SlotSet
 
@@ -35,6 +34,33 @@ class PlanVerdict(StrEnum):
     """The moves, if any, reduce the excess; no plan within all limits was found, and none may exist."""
     IMPOSSIBLE = "these limits cannot be met together"
     """Proven: no placement meets all limits; the moves, if any, suit the least relaxed limits."""
+
+
+class ConflictKind(StrEnum):
+    """Limits that contradict each other."""
+
+    PINNED = "pinned slots"
+    SLOT = "slots above every capacity"
+    SMALL = "limits below the lightest slot"
+    ZONES = "zones"
+    CAPACITY = "capacities with pinned slots, drains and zones"
+    TOGETHER = "limits together"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Contradicting limits of *resources*, on *nodes*, for *slots*, proven by *prices* if limits of several kinds are involved.
+
+    They contradict up to the tolerance *least* (None: at any); *share* is the least zone share.
+    """
+
+    kind: ConflictKind
+    resources: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    slots: tuple[int, ...] = ()
+    least: Fraction | None = None
+    share: Fraction | None = None
+    prices: Prices | None = None
 
 
 class Move(NamedTuple):

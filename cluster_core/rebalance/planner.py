@@ -1,7 +1,7 @@
 """Make a plan with its proof from a problem.
 
 1. `validate` scales the problem to whole units; `find_targets` sets limits. Contradicting limits are proven
-   (`conflict`) and relaxed to the least tolerance that may work.
+   (`search.conflicts`) and relaxed to the least tolerance that may work.
 2. Without an exceeded limit or a drain nothing moves.
 3. `search.search.Search` finds owners within limits, first with headroom, then without.
 4. `conclude` sums up in whole numbers, with the bound that prices prove.
@@ -18,7 +18,6 @@ from fractions import Fraction
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bounds import count_ranges, least_moved, least_ranges, whole_prices
-from cluster_core.rebalance.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
 from cluster_core.rebalance.goal.targets import (
     Targets,
@@ -29,9 +28,9 @@ from cluster_core.rebalance.goal.targets import (
     kept,
     ratios,
 )  # fmt: skip
-from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, WorstLoad
+from cluster_core.rebalance.plan import Conflict, ConflictKind, Move, Plan, PlanVerdict, WorstLoad
 from cluster_core.rebalance.search.arrays import Arrays
-from cluster_core.rebalance.search.contradiction import find_conflicts
+from cluster_core.rebalance.search.conflicts import at_tolerance, find_conflicts
 from cluster_core.rebalance.search.heavy import exceeds_limits
 from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.search import SHREDDED, Badness, Result, Search, badness
@@ -149,7 +148,7 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> R
         result = search.run(known, is_short=is_short)
         owner = _turned_back(aim, result.owner)
         result = result if owner == result.owner else result._replace(owner=owner, curve=())
-        if not any(search.badness(owner)):
+        if not any(badness(aim, search.targets, owner)):
             return result
         tried.append((badness(scaled, asked, owner), len(tried), result))
         known = owner if known is None else known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,24 +59,17 @@ class Arrays:
         self.zone_caps: Floats = np.tile(zone_cap, (len(self.zone_names), 1))
         self.zone_limits: Floats = self.zone_caps / self.mean
 
+    def changed(self, **arrays: Any) -> Arrays:
+        """Return the same problem with other *arrays* for programs."""
+        other = copy(self)
+        vars(other).update(arrays)
+        return other
+
     def pinned(self, slots: Integers, at: Integers) -> Arrays:
         """Return the same problem with *slots* fixed on the masters *at*."""
-        other = copy(self)
-        other.owner, other.fixed, other.must = self.owner.copy(), self.fixed.copy(), self.must.copy()
-        other.owner[slots], other.fixed[slots], other.must[slots] = at, True, False
-        return other
-
-    def with_limits(self, limits: Floats) -> Arrays:
-        """Return the same problem with other *limits* for programs."""
-        other = copy(self)
-        other.limits = limits
-        return other
-
-    def with_free_moves(self) -> Arrays:
-        """Return the same problem where moves cost nothing."""
-        other = copy(self)
-        other.cost = np.zeros_like(self.cost)
-        return other
+        owner, fixed, must = self.owner.copy(), self.fixed.copy(), self.must.copy()
+        owner[slots], fixed[slots], must[slots] = at, True, False
+        return self.changed(owner=owner, fixed=fixed, must=must)
 
     def parts_of_limits(self) -> Floats:
         """Return each slot's largest share of the largest limit, over all resources."""

@@ -71,9 +71,11 @@ class Placed(NamedTuple):
 
 def heavy_slots(arrays: Arrays) -> Integers:
     """Return the heavy slots, the heaviest first."""
-    if int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES:
-        return _above(arrays, -1.0)
-    return _above(arrays, HEAVY_PART)
+    return _above(arrays, -1.0 if _has_few_choices(arrays) else HEAVY_PART)
+
+
+def _has_few_choices(arrays: Arrays) -> bool:
+    return int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES
 
 
 def _above(arrays: Arrays, part: float) -> Integers:
@@ -88,10 +90,9 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     whole = heavy_slots(arrays)
     if not len(whole):
         return None
-    tight = arrays.with_limits(arrays.limits * (1 - ROOM_PART))
+    tight = arrays.changed(limits=arrays.limits * (1 - ROOM_PART))
     if len(arrays.takers) <= WHOLE_MASTERS_MAX:
-        few = int((~arrays.fixed).sum()) * len(arrays.takers) <= FEW_CHOICES
-        return _place_few(tight, relaxation, whole if few else whole[:HEAVY_MAX])
+        return _place_few(tight, relaxation, whole if _has_few_choices(arrays) else whole[:HEAVY_MAX])
     return _place_many(tight, relaxation)
 
 
@@ -102,7 +103,8 @@ def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
     """
     if len(scaled.takers()) > WHOLE_MASTERS_MAX:
         return False
-    arrays = Arrays(scaled, targets).with_free_moves()
+    arrays = Arrays(scaled, targets)
+    arrays = arrays.changed(cost=np.zeros_like(arrays.cost))
     whole = heavy_slots(arrays)[:HEAVY_MAX]
     if not len(whole):
         return False

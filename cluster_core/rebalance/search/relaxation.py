@@ -86,7 +86,7 @@ class Relaxation:
         return float(value), arrays.takers[best], go - stay
 
     def solve(self) -> None:
-        """Solve the program of all moves; better prices replace the current ones."""
+        """Solve the program and add moves until none reduces its cost; better prices replace the current ones."""
         arrays = self.arrays
         size = arrays.limits.shape[1]
         rows = len(arrays.takers) * size + self.zone_count * size
@@ -96,14 +96,9 @@ class Relaxation:
         program.add_columns(
             np.full(rows, slack_cost(arrays)), np.full(rows, INFINITE), np.arange(rows), np.arange(rows), -np.ones(rows)
         )
-        self._program, self._columns, self._rows = program, _Columns(self, program, rows), rows
-        self._columns.add(self._first_moves(held))
-        self._generate()
-
-    def _generate(self) -> None:
-        """Solve the program and add moves until none reduces its cost."""
-        arrays, program, columns, rows = self.arrays, self._program, self._columns, self._rows
-        size = arrays.limits.shape[1]
+        columns = _Columns(self, program, rows)
+        self._program, self._columns, self._rows = program, columns, rows
+        columns.add(self._first_moves(held))
         for _ in range(ROUNDS_MAX):
             solution = program.solve(STEPS_MAX - program.steps)
             raw = np.zeros_like(self.prices)
@@ -127,16 +122,15 @@ class Relaxation:
     def make_whole(self, part: float) -> None:
         """Place divided slots above *part* of a limit on one master each, the heaviest first, solving again each time."""
         weights, settled = self.arrays.parts_of_limits(), set[int]()
-        while divided := [s for s in self._divided() if weights[s] > part and s not in settled]:
+        while divided := [
+            s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6 and weights[s] > part and s not in settled
+        ]:
             first = [s for s in divided if 2 * weights[s] >= weights[divided].max()]
             at = self.rounded()
             self._columns.settle({s: int(at[s]) for s in first})
             settled.update(first)
             solution = self._program.solve(STEPS_MAX)
             self.parts = self._columns.parts(solution.values[self._rows :])
-
-    def _divided(self) -> list[int]:
-        return [s for s, parts in self.parts.items() if max(parts)[0] < 1 - 1e-6]
 
     def rounded(self) -> Integers:
         """Return the solution with each slot on the master with most of it."""

@@ -129,7 +129,7 @@ class Search:
 
     def joined(self, known: Owners) -> Owners | None:
         """Return the placement with the fewest ranges that moves hardly more than *known*."""
-        return self._within(self.moved(known) * (1 + self.scaled.budgets[0]), known)
+        return self._within(self.moved(known) * (1 + self.scaled.budgets[0]), known, once=True)
 
     def moved(self, at: Sequence[int]) -> int:
         """Return the cost of moving to *at*."""
@@ -186,7 +186,7 @@ class Search:
             best, last = walks.find(begin_at, limit, courses, walks.ranges_first, self._fewest)
             candidates += [] if best is None else [_tuple(best)]
             is_far = best is None and self._arrays.excess(last) > FAR_PART * len(self._cost)
-            if is_far or once or walks.is_quick or (best is not None and count_ranges(candidates[-1]) <= few):
+            if is_far or once or (best is not None and count_ranges(candidates[-1]) <= few):
                 break
         if known is not None and min(map(count_ranges, candidates)) > self._fewest:
             again = walks.thorough[1][-2:]

@@ -129,11 +129,6 @@ class Walks:
         self._lengths = np.array([max(1, int(longest ** ((k + 0.5) / DRAWS))) for k in range(DRAWS)])
         self._turns = 0
 
-    @property
-    def is_quick(self) -> bool:
-        """Return whether these walks have fewer steps than usual."""
-        return self._effort < 1
-
     def _loaded(self) -> Integers:
         """Return slots that may begin a range: with load, fixed, or the only ones of a master."""
         arrays = self.arrays

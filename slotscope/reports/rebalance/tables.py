@@ -7,10 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from cluster_core.rebalance.conflict import Conflict, ConflictKind
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets, keeps
-from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.plan import Conflict, ConflictKind, PlanVerdict
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from schemas import rebalance

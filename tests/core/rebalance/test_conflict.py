@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.conflict import ConflictKind
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import above_capacity, find_targets, ratios
-from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.plan import ConflictKind, PlanVerdict
 from cluster_core.rebalance.planner import make_plan
-from cluster_core.rebalance.search.contradiction import find_conflicts
+from cluster_core.rebalance.search.conflicts import find_conflicts
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
 
