@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -54,7 +55,7 @@ def owners_of(rows):
 
 
 def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):
-    """One knows sizes, one operations, two only names: facts missing in all stay unknown."""
+    """One knows sizes, one operations, two only names: facts missing in all stay unknown, as do owners of free slots."""
     texts = {
         "a.csv": "key,serialized_bytes\n" + "".join(f"a{i},{i}\n" for i in range(50)),
         "b.csv": "key,ops\n" + "".join(f"b{i},{i}\n" for i in range(50)),
@@ -65,7 +66,7 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
         units.append(KeyListUnit(str(tmp_path / name), "csv" if name.endswith("csv") else "text", len(text)))
-    options = TallyOptions(topology=TOPOLOGY, top=20)
+    options = TallyOptions(topology=replace(TOPOLOGY, nodes=TOPOLOGY.nodes[1:]), top=20)
 
     alone = rows_of([KeyListTask((unit,)) for unit in units], options)
     shared = rows_of([KeyListTask(tuple(units))], options)
@@ -73,13 +74,16 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     known = []
     for rows in (alone, shared):
         slots = [row for row in rows if row["kind"] == SLOT]
-        loads = ("keys", "serialized_bytes", "ops")
+        loads = ("keys", "serialized_bytes", "ops", "memory_bytes")
         known.append({name: sum_of_known(slots, name) for name in loads})
     assert known[0] == known[1]
     assert len(known[0]["keys"]) > 100 > len(known[0]["serialized_bytes"])
+    assert [sum(known[0][name].values()) for name in loads[:3]] == [200, 1225, 1225]
+    assert known[0]["memory_bytes"] == {}
     for kind in (TAG, PREFIX):
         assert sums(shared, options, kind, "name") == sums(alone, options, kind, "name")
     assert owners_of(shared) == owners_of(alone)
+    assert None in set().union(*owners_of(alone).values())
     facts = [
         {row["source"]: (row["keys"], row["facts"]["knows_ops"]) for row in rows if row["kind"] == UNIT}
         for rows in (alone, shared)

@@ -298,12 +298,13 @@ def test_most_written_keys_are_ranked_by_writes_and_bytes_with_error_bounds(spar
         part | {"facts": {"missed_log_keys": 2, "missed_log_bytes": 7}, "part": 1},
         key | {"name": b"k", "ops": 9, "serialized_bytes": 9}, key | {"name": b"\xff", "ops": 1, "serialized_bytes": 99},
         key | {"name": b"\xff", "ops": 1, "serialized_bytes": 1, "part": 1},
-        key | {"name": b"\x00", "ops": 2, "serialized_bytes": 2, "part": 1},
+        key | {"name": b"\x00", "ops": 2, "serialized_bytes": 20, "part": 1},
+        key | {"name": b"rare", "ops": 1, "serialized_bytes": 1},
     )  # fmt: skip
 
     actual = snapshot_tables.write_keys(rows, count=2)
 
-    assert_rows(actual, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
+    assert_rows(actual, KEYS, (b"k", 9, 9, 2, 7, 1, 3), (b"\xff", 2, 100, 0, 0, 2, 1), (b"\x00", 2, 20, 0, 0, 3, 2))
     assert_rows(snapshot_tables.write_keys(partial(spark), count=2), KEYS)
 
 
