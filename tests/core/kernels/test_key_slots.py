@@ -57,6 +57,7 @@ def test_every_layout_of_a_column_gives_the_same_slots(kind: pa.DataType) -> Non
 
     assert key_slots(column).tolist() == expected
     assert key_slots(column[3:40]).tolist() == expected[3:40]
+    assert key_slots(column[:1]).tolist() == expected[:1]
     assert key_slots(column[52:]).tolist() == []
     assert key_slots(pa.chunked_array([column[:5], column[5:5], column[5:]])).tolist() == expected
 
