@@ -28,7 +28,7 @@ def slots_by_owner(held: Sequence[str]) -> dict[str, SlotSet]:
 class SeenCluster:
     """Masters that agree on *held*, the owner of each slot; *lost* ones do not answer, *changed* says what one says otherwise."""
 
-    held: list[str]
+    held: list[str] = field(default_factory=thirds)
     names: Sequence[str] = "abc"
     product: str = "redis 7.0"
     lost: set[str] = field(default_factory=set)

@@ -28,23 +28,15 @@ def clusters(draw):
     """Up to four masters and six slots with everything a request can ask for."""
     masters, slots = draw(st.integers(1, 4)), draw(st.integers(2, 6))
     names = NAMES[: draw(st.integers(1, 3))]
-    weight = st.one_of(st.integers(0, 9), st.integers(0, 40))
-    loads = {name: draw(st.lists(weight, min_size=slots, max_size=slots)) for name in names}
+    load = st.one_of(st.integers(0, 9), st.integers(0, 40))
+    loads = {name: draw(st.lists(load, min_size=slots, max_size=slots)) for name in names}
     nodes = []
     for n in range(masters):
         parts = draw(st.lists(st.sampled_from([0, 0, 0.3, 0.6, 1, 2]), min_size=len(names), max_size=len(names)))
         capacity = {m: int(sum(loads[m]) / masters * part) for m, part in zip(names, parts, strict=True) if part}
         role = draw(st.sampled_from(["", "", "", "", "drained", "excluded"]))
-        nodes.append(
-            Master(
-                str(n),
-                draw(st.integers(1, 3)),
-                draw(st.sampled_from("xy")),
-                capacity,
-                role == "drained",
-                role == "excluded",
-            )
-        )
+        weight, zone = draw(st.integers(1, 3)), draw(st.sampled_from("xy"))
+        nodes.append(Master(str(n), weight, zone, capacity, role == "drained", role == "excluded"))
     owners = [str(draw(st.integers(0, masters - 1))) for _ in range(slots)]
     pinned = [s for s in range(slots) if not nodes[int(owners[s])].drained and draw(st.integers(0, 9)) == 0]
     return Problem(

@@ -13,6 +13,7 @@ from cluster_core.node.events import Change
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
 from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
+from cluster_core.rebalance.execution.run_state import CALM_S
 from cluster_core.rebalance.execution.situation import Settings
 from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -43,15 +44,6 @@ def scene(path: Path, seed: int = 0):
     chosen = sorted(cluster.chance.sample(sorted(wanted), 12))
     moves = [(slot, owners[slot], cluster.chance.choice(sorted({A, B, C, D} - {owners[slot]}))) for slot in chosen]
     return cluster, stored_plan(cluster, moves, slots_max=4)
-
-
-def add_master(cluster: SimulatedCluster, name: str) -> None:
-    """An empty node joins."""
-    settings = replace(cluster.hosts[A].settings, port=7999, cport=17999)
-    cluster.hosts[name] = cluster.world.add(Place(name, "127.0.0.1", "Z1", settings, name, name))
-    assert cluster.ask(cluster.hosts[A], "CLUSTER", "MEET", "127.0.0.1", 7999) == "OK"
-    cluster.settle()
-    assert len(cluster.sight(cluster.hosts[A]).addresses) == 5
 
 
 def again(cluster: SimulatedCluster, stored, **more) -> Outcome:
@@ -146,23 +138,6 @@ def fall(cluster: SimulatedCluster, name: str, after: int) -> None:
             cluster.world.call_at(cluster.world.now_us + 2_000_000, lambda *_: cluster.faults.restart(host))
 
     cluster.on_event = count
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_it_pauses_after_a_batch_and_shows_how_to_resume(path):
-    """--pause-after, and a first Ctrl-C."""
-    cluster, stored = scene(path)
-    count = len(stored.batches)
-
-    outcome = again(cluster, stored, pause_after=1)
-
-    first = sum(len(job.slots) for job in stored.batches[0].jobs)
-    so_far = f"{first} of {len(stored.plan.moves)} slots are in place"
-    assert outcome == Outcome(
-        Verdict.PAUSED, (f"paused after batch 1 of {count}; {so_far}; run again to resume, --rollback to undo",)
-    )
-    assert cluster.journal[-1].step == "paused"
-    assert again(cluster, stored).verdict is Verdict.FINISHED
 
 
 @pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
@@ -266,13 +241,16 @@ def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
 
 
 def half_way(path: Path):
-    """A plan of six slots from a to b and six from a to c; the first batch is done."""
+    """A plan of six slots from a to b and six from a to c; --pause-after, or a first Ctrl-C, ends it after the first batch."""
     cluster = cluster_of(path, keys=0)
     stored = stored_plan(cluster, [(slot, A, (B, C)[slot // 6]) for slot in range(12)], slots_max=3)
     before = cluster.owners()
-    assert again(cluster, stored, pause_after=1).verdict is Verdict.PAUSED
+    outcome = again(cluster, stored, pause_after=1)
     done = sorted(slots_done(cluster))
+    so_far = f"{len(done)} of 12 slots are in place; run again to resume, --rollback to undo"
+    assert outcome == Outcome(Verdict.PAUSED, (f"paused after batch 1 of {len(stored.batches)}; {so_far}",))
     assert 0 < len(done) < 12
+    assert cluster.journal[-1].step == "paused"
     return cluster, stored, before, done, sorted(set(range(12)) - set(done))
 
 
@@ -282,7 +260,11 @@ def test_a_rollback_needs_only_the_moved_slots(path):
     cluster, stored, before, done, left = half_way(path)
     taken(cluster, [left[0], 9000], C)
     taken(cluster, done[:2], D)
-    add_master(cluster, Z)
+    beside = replace(cluster.hosts[A].settings, port=7999, cport=17999)
+    cluster.hosts[Z] = cluster.world.add(Place(Z, "127.0.0.1", "Z1", beside, Z, Z))
+    assert cluster.ask(cluster.hosts[A], "CLUSTER", "MEET", "127.0.0.1", 7999) == "OK"
+    cluster.settle()
+    assert len(cluster.sight(cluster.hosts[A]).addresses) == 5
     assert cluster.ask(cluster.hosts[B], "CLUSTER", "SETSLOT", 9001, "MIGRATING", C) == "OK"
     assert cluster.ask(cluster.hosts[C], "CLUSTER", "SETSLOT", 9001, "IMPORTING", B) == "OK"
 
@@ -375,3 +357,103 @@ def test_a_slot_that_both_ends_gave_away_is_claimed_by_the_next_run(back):
 
     assert outcome.verdict is (Verdict.ROLLED_BACK if back else Verdict.FINISHED), outcome
     assert_all_right(cluster, before if back else stored.plan.owners_after)
+
+
+def latency_of(cluster: SimulatedCluster, beside_ms: float, alone_ms: float) -> None:
+    """Let clients of *cluster* wait *beside_ms* until three seconds after a command, and *alone_ms* else."""
+    last_s = [-100.0]
+    cluster.on_command = lambda command: last_s.__setitem__(0, cluster.now_s)
+    cluster.latency_ms = lambda: beside_ms if cluster.now_s - last_s[0] < 3 else alone_ms
+
+
+def moving(path: Path, **limits):
+    """A simulated cluster on which a plan of 24 slots was carried out under *limits*; the seconds that took."""
+    cluster = cluster_of(path, keys=0)
+    latency_of(cluster, limits.pop("latency_ms", 0.0), 0.5)
+    stored = stored_plan(cluster, [(slot, A, B if slot % 2 else C) for slot in range(24)])
+    begun_s = cluster.now_s
+    outcome = again(cluster, stored, **limits)
+    assert outcome.verdict is Verdict.FINISHED
+    assert cluster.owners() == list(stored.plan.owners_after)
+    return cluster, cluster.now_s - begun_s
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
+    """240 bytes at 12 a second take 20 s, and little more than that; the journal shows that they came in pieces."""
+    _, free_s = moving(path)
+    cluster, slow_s = moving(path, bytes_per_s_max=12)
+
+    assert free_s < 20 <= slow_s < 20 + 2 * free_s + 5
+    assert sum(step.step == "done" for step in cluster.journal) > 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_slow_clients_are_given_time(path):
+    """While each look shows too long a latency, pieces shrink and rests grow; healthy clients slow nothing, and the figure is shown."""
+    _, free_s = moving(path)
+    pace, well_s = moving(path, latency_ms_max=5, latency_ms=1.5)
+    _, slow_s = moving(path, latency_ms_max=5, latency_ms=50)
+
+    assert well_s < free_s + CALM_S + 1
+    assert slow_s > free_s + CALM_S + 0.05
+    assert any("client latency 1.5 ms (p99)" in line for line in pace.progress)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_slow_clients_before_any_move_stop_the_run_with_a_message(path):
+    """From the beginning: the run ends after its patience.  From the middle: it goes on when they are well again."""
+    cluster = cluster_of(path, keys=0)
+    stored = stored_plan(cluster, [(slot, A, B) for slot in range(24)])
+    latency_of(cluster, 50, 20)
+    never = again(cluster, stored, latency_ms_max=5)
+
+    assert never.verdict is Verdict.PAUSED
+    assert "client latency is 20.0 ms (p99) while nothing moves: no pace keeps it within 5 ms" in never.sentences[0]
+    assert cluster.owners() == thirds((A, B, C))
+
+    calm_s = cluster.now_s + 10
+    cluster.latency_ms = lambda: 20.0 if cluster.now_s < calm_s else 1.0
+    later = again(cluster, stored, latency_ms_max=5)
+
+    assert later.verdict is Verdict.FINISHED
+    assert cluster.now_s > calm_s
+    assert any("nothing moves until client latency is within 5 ms" in line for line in cluster.progress)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"unreachable": ("q", "r")}, "{b} does not reach r:1 (r)"),
+        ({"replicas_online": 1}, "1 of 2 replicas have lost their master (INFO replication)"),
+        ({"cluster_ok": False}, "{b} says that the cluster is not ok (cluster_state)"),
+        ({"used_memory": 96, "memory_max": 100}, "{b} uses more than 95% of its maxmemory of 100 bytes"),
+    ],
+)
+def test_a_run_waits_for_new_problems(changed, text):
+    """A node that fails in the middle: reported, waited for, ended; nothing begins meanwhile. Known problems delay nothing."""
+    cluster = cluster_of(Path.LEGACY, keys=0)
+    stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])
+    look, moved, begun_s = cluster.look, [], cluster.now_s
+    usual = {"replicas_online": 2, "unreachable": ("q",), "addresses": {"q": "q:1", "r": "r:1"}}
+
+    def seen(names):
+        sight, is_bad = look(names), 5 < cluster.now_s - begun_s < 15
+        moved.extend([sum(owner == B for owner in sight.owner_list())] if is_bad else [])
+        facts = {A: {"memory_max": 100, "used_memory": 96}, B: usual | (changed if is_bad else {})}
+        return ClusterSight({name: replace(node, **facts.get(name, {})) for name, node in sight.nodes.items()})
+
+    cluster.look = seen
+    outcome = again(cluster, stored)
+
+    assert outcome.verdict is Verdict.FINISHED
+    assert len(set(moved)) == 1
+    waits = [line for line in cluster.progress if line.startswith("waiting: ")]
+    assert waits
+    assert all(text.format(b=cluster.called(B)) in line for line in waits)
+    assert "going on: the cluster is healthy again" in cluster.progress
+    assert cluster.now_s > begun_s + 15

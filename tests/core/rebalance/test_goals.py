@@ -142,12 +142,7 @@ def test_no_placement_of_heavy_slots_is_called_hopeless_where_one_exists(slots) 
 
 def test_loads_of_excluded_masters_count_for_their_zone():
     """Half of the data stays in zone x: no plan brings it below a half."""
-    masters = [
-        Master("a", zone="x", excluded=True),
-        Master("b", zone="x"),
-        Master("c", zone="y"),
-        Master("d", zone="y"),
-    ]
+    masters = [Master(name, zone=zone, excluded=name == "a") for name, zone in ("ax", "bx", "cy", "dy")]
     targets = find_targets(validate(problem([1] * 8, "aaaabbcd", masters, zone_share_max=Fraction(2, 5), tolerance=1)))
 
     assert (targets.zone_share, targets.zone_relaxed) == (Fraction(1, 2), True)

@@ -36,12 +36,8 @@ def test_an_even_cluster_is_left_alone(masters):
 def test_a_hot_slot_is_isolated_and_named():
     """A slot with half of all operations: the floor is reached, and exactly the stated load moves."""
     loads = {"serialized_bytes": [10] * 40, "ops": [400] + [10] * 39}
-    cluster = problem(
-        loads,
-        "a" * 10 + "b" * 10 + "c" * 10 + "d" * 10,
-        "abcd",
-        tolerance={"serialized_bytes": 0.4, "ops": 0.1},
-    )
+    owners = "".join(name * 10 for name in "abcd")
+    cluster = problem(loads, owners, "abcd", tolerance={"serialized_bytes": 0.4, "ops": 0.1})
     plan = make_plan(cluster)
     ops = plan.reach[1]
 
