@@ -79,8 +79,8 @@ def restarts_of(lines: Lines, events: Iterable[EventRow], sampled: Iterable[Rest
     sightings = [*_in_logs(lines), *_in_packets(events), *sampled]
     merged: list[Restart] = []
     for restart in sorted(sightings, key=lambda restart: (restart.node, restart.start_ns, restart.source)):
-        last = merged[-1] if merged else None
-        if last is not None and last.node == restart.node and restart.end_min_ns <= last.start_ns + SAME_NS:
+        last = merged[-1] if merged and merged[-1].node == restart.node else None
+        if last is not None and last.source != restart.source and restart.end_min_ns <= last.start_ns + SAME_NS:
             merged[-1] = _both(last, restart)
         else:
             merged.append(restart)
@@ -199,7 +199,13 @@ def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLi
 # -- loss -------------------------------------------------------------------------------------------------------------
 
 
-def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: Lines) -> list[DataLoss]:
+def copies_until_ns(restart: Restart, restarts: Iterable[Restart]) -> int:
+    """Return until when replicas copy what the restarted process has: it may be restarted again."""
+    later = (other.start_ns for other in restarts if other.node == restart.node and other.start_ns > restart.start_ns)
+    return min([(restart.ready_ns or restart.start_ns) + LINKED_NS, *later])
+
+
+def data_losses(restarts: Sequence[Restart], resyncs: Sequence[Resync], lines: Lines) -> list[DataLoss]:
     """Return masters that restarted without data, with their replicas that loaded no key afterwards."""
     losses = []
     for restart in restarts:
@@ -212,7 +218,7 @@ def data_losses(restarts: Iterable[Restart], resyncs: Sequence[Resync], lines: L
             and resync.full
             and resync.flushed
             and resync.keys == 0
-            and 0 <= resync.from_ns - restart.start_ns <= LINKED_NS
+            and restart.start_ns <= resync.from_ns <= copies_until_ns(restart, restarts)
             and _had_followed(lines, resync.node, restart)
         )
         if wiped:

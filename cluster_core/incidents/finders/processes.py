@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
-from cluster_core.history.processes import LINKED_NS, SAME_NS, DataLoss, Restart, Resync, data_losses
+from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, copies_until_ns, data_losses
 from cluster_core.history.samples import emptied
 from cluster_core.history.statements import is_role
 from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
@@ -152,7 +152,7 @@ def find_data_losses(history: History) -> list[Incident]:
 def _sampled_loss(history: History, restart: Restart) -> DataLoss | None:
     """Return the loss shown by INFO: a master had keys before its restart and none after."""
     node, start_ns = restart.node, restart.start_ns
-    until_ns = (restart.ready_ns or start_ns) + LINKED_NS
+    until_ns = copies_until_ns(restart, history.restarts)
     gone = emptied(history.samples, node, restart.end_min_ns, until_ns)
     if restart.loaded or gone is None or not _is_master(history, node, gone[1]):
         return None

@@ -164,13 +164,13 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
 
 
 def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
-    """Return nodes that were marked PFAIL repeatedly, by nodes that were not cut off themselves."""
+    """Return nodes that were marked PFAIL repeatedly while their process ran, by nodes that were not cut off themselves."""
     by_node: dict[str, list[Episode]] = {}
     cut_off = [episode for episode in episodes if episode.by_most and episode.is_cut_off]
     for episode in episodes:
         observers = {spell.observer for spell in episode.spells}
         lost = {other.subject for other in cut_off if other.covers(episode.from_ns)}
-        if not observers <= lost:
+        if not observers <= lost and not has_ended(history, episode):
             by_node.setdefault(episode.subject, []).append(episode)
     incidents = []
     for subject, spells in by_node.items():

@@ -87,6 +87,19 @@ def test_a_replica_that_loads_keys_from_the_restarted_master_lost_nothing() -> N
     assert data_losses(restarts_of(lines, ()), resyncs_of(lines), lines) == []
 
 
+def test_a_copy_made_after_the_next_restart_is_no_loss_by_the_first() -> None:
+    """Both restarts were empty; its replica copied the data of the second process."""
+    copied = [
+        entry._replace(ts_ns=entry.ts_ns + 10 * S) if entry.observer == REPLICA and entry.ts_ns > 11 * S else entry
+        for entry in wiped(0)
+    ]
+    lines = Lines([*copied, line(MASTER, 21, "started"), line(MASTER, 21.2, "ready")])
+
+    (loss,) = data_losses(restarts_of(lines, ()), resyncs_of(lines), lines)
+
+    assert loss.restart.start_ns == 21 * S
+
+
 def test_a_new_replica_of_an_empty_master_is_no_loss() -> None:
     """It had not followed that master before."""
     lines = Lines([entry for entry in wiped(0) if entry.observer != REPLICA or entry.ts_ns > 11 * S])

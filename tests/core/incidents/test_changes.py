@@ -436,11 +436,21 @@ def test_marks_of_a_node_that_is_cut_off_are_no_flapping_of_the_others() -> None
     assert "flapping" not in [incident.kind for incident in incidents]
 
 
+def test_a_node_that_was_started_again_each_time_is_not_flapping() -> None:
+    tale = flapping()
+    for at_s in (10, 20, 30):
+        tale.event(B, at_s + 0.2, "process-ended", B)
+
+    assert "flapping" in [kind for kind, *_ in changes_of(flapping())]
+    assert "flapping" not in [kind for kind, *_ in changes_of(tale)]
+
+
 def test_a_history_without_rows_has_no_incidents() -> None:
     assert changes_of(Tale()) == []
 
 
-def test_a_node_with_repeated_pfail_is_flapping() -> None:
+def flapping() -> Tale:
+    """A marks B PFAIL three times, for a second each."""
     tale = Tale(60.0)
     tale.everybody_knows(nodes=(A, C, R))
     tale.view(C, B, 0)
@@ -451,7 +461,10 @@ def test_a_node_with_repeated_pfail_is_flapping() -> None:
         tale.view(A, B, at_s + 1, at_s + 5 if at_s < 30 else None)
     for node in NODES:
         tale.chatter(node, 0, 60, **({"replicaof": A} if node == R else {}))
+    return tale
 
-    incident = the_only(tale)
+
+def test_a_node_with_repeated_pfail_is_flapping() -> None:
+    incident = the_only(flapping())
 
     assert (incident.kind, incident.subject, len(incident.steps), incident.started_ns) == ("flapping", B, 3, ns(10))
