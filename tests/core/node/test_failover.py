@@ -53,7 +53,7 @@ def test_valkey_8_1_logs_old_data_ten_times_less_often(profile: Profile, least: 
 
 
 def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
-    """R134: all of its siblings agree, as it has none."""
+    """R134, R135: all of its siblings agree, as it has none; its mark outlives the promotion, a defect of that server."""
     cluster = formed(VALKEY_9_1)
     cluster.crash(0)
     cluster.run(4 * T)
@@ -63,12 +63,4 @@ def test_a_lone_replica_of_valkey_9_1_asks_at_once_and_with_force() -> None:
     assert requests
     assert all(m.header.mflags[0] & MessageFlag.FORCEACK for m in requests)
     assert all(m.header.flags & MY_PRIMARY_FAIL for m in requests)
-
-
-def test_pfail_of_valkey_9_1_outlives_the_promotion() -> None:
-    """R135: a defect of that server, which this profile has on purpose."""
-    cluster = formed(VALKEY_9_1)
-    cluster.crash(0)
-    cluster.run(4 * T)
-
     assert cluster.hosts[3].node.view.myself.flags & (MASTER | MY_PRIMARY_FAIL) == MASTER | MY_PRIMARY_FAIL
