@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick
-from cluster_core.gossip.failure_detection import down_reason
 from cluster_core.gossip.flags import FAIL, PFAIL
-from cluster_core.gossip.view import Coverage, coverage_of
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, A, B, Bench, C, header, ping
 
@@ -15,30 +13,23 @@ LAYOUT = {ME: "0-99", A: "100-199", B: "200-16383"}
 
 
 @pytest.mark.parametrize(
-    ("coverage", "full", "reason"),
+    ("flags", "full", "reason"),
     [
-        (Coverage(False, 3, 3), True, ""),
-        (Coverage(True, 3, 3), True, "uncovered slots"),
-        (Coverage(True, 3, 3), False, ""),
-        (Coverage(False, 3, 1), False, "minority"),
+        ({C: FAIL}, True, ""),
+        ({A: PFAIL}, True, ""),
+        ({A: FAIL}, True, "uncovered slots"),
+        ({A: FAIL}, False, ""),
+        ({A: PFAIL, B: FAIL}, True, "minority"),
     ],
 )
-def test_the_cluster_is_up_with_every_slot_and_a_majority(coverage: Coverage, full: bool, reason: str) -> None:
-    """R107, R108."""
-    assert down_reason(coverage, full_coverage_required=full) == reason
-
-
-@pytest.mark.parametrize(
-    ("flag", "expected"), [(0, Coverage(False, 3, 3)), (PFAIL, Coverage(False, 3, 2)), (FAIL, Coverage(True, 3, 2))]
-)
-def test_a_failed_owner_leaves_slots_uncovered_and_a_suspected_owner_does_not_count(
-    flag: int, expected: Coverage
-) -> None:
+def test_the_cluster_is_up_with_every_slot_and_a_majority(flags: dict[str, int], full: bool, reason: str) -> None:
     """R107, R108; C is a master without slots and has no vote."""
     bench = Bench(slots=LAYOUT)
-    bench.view.nodes[A].flags |= flag
+    bench.view.ok, bench.view.full_coverage_required = True, full
+    for node, flag in flags.items():
+        bench.peer(node).flags |= flag
 
-    assert coverage_of(bench.view) == expected
+    assert bench.node.handle(Tick(), bench.now_ms) == ([StateChanged(False, reason)] if reason else [])
 
 
 def test_a_master_waits_before_it_serves_after_its_start() -> None:
