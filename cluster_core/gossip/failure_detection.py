@@ -171,7 +171,6 @@ def update_state(view: View, now_ms: int) -> list[Effect]:
         view.state_stale = True
         return []
     coverage = view.covered()
-    view.size_shown = coverage.size
     reason = down_reason(coverage, full_coverage_required=view.full_coverage_required)
     if reason is DownReason.MINORITY:
         view.minority_ms = now_ms
@@ -179,7 +178,6 @@ def update_state(view: View, now_ms: int) -> list[Effect]:
     if ok == view.ok:
         return []
     if ok and waits and view.minority_ms and now_ms - view.minority_ms < rejoin_delay_ms(view.node_timeout_ms):
-        view.state_stale = True
         return []
     view.ok = ok
     return [StateChanged(ok, reason)]

@@ -164,8 +164,6 @@ class Profile:
     """R15: separate addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
     aux_fields: bool = False
     """R129: nodes.conf has shard ids and other fields as name=value."""
-    first_size: int = 1
-    """R130: cluster size in CLUSTER INFO before the first count."""
     word_for_master: str = "master"
     """R160: name of a master in the log."""
     addresses_logged: bool = False
@@ -239,7 +237,6 @@ VALKEY_8_0 = replace(
     stray_keys_deleted=True,
     client_addresses=True,
     word_for_master="primary",
-    first_size=0,
     routing_table="valkey-9.1",
 )
 VALKEY_8_1 = replace(

@@ -132,7 +132,6 @@ class View:
         self.state_stale = True
         self.first_state_ms: int | None = None
         self.minority_ms = 0
-        self.size_shown = profile.first_size
         self.mf_end_ms = 0
         self.mf_replica = ""
         self.mf_master_offset = -1

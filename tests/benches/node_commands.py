@@ -117,7 +117,7 @@ def _info(state: NodeState) -> Any:
         "cluster_slots_pfail": pfail_slots,
         "cluster_slots_fail": failed,
         "cluster_known_nodes": len(view.nodes),
-        "cluster_size": view.size_shown,
+        "cluster_size": view.size(),
         "cluster_current_epoch": view.current_epoch,
         "cluster_my_epoch": view.epoch_shown(view.myself),
     }

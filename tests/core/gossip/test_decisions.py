@@ -9,7 +9,7 @@ from cluster_core.gossip.flags import FAIL, PFAIL
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, A, B, Bench, C, header, ping
 
-LAYOUT = {ME: "0-99", A: "100-199", B: "200-16383"}
+LAYOUT = {ME: "1-199", A: "0", B: "200-16383"}
 
 
 @pytest.mark.parametrize(
