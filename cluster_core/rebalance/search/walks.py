@@ -14,36 +14,7 @@ import numpy as np
 
 from cluster_core.rebalance.bounds import count_ranges
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
-from cluster_core.rebalance.search.windows import (
-    AT,
-    BLOCK,
-    BORDERS,
-    CAP,
-    CHUNK,
-    COST_PRICE,
-    DIE,
-    DRAWS,
-    FIXED,
-    HEAT,
-    KEEPS,
-    KEEPS_ONE,
-    LEAST,
-    MAY_END_EMPTY,
-    NONE_FOUND,
-    OWNER_END,
-    PLACE,
-    PRICE,
-    SCALE,
-    SIDES,
-    TAKER_COUNT,
-    TAKERS,
-    TAKES_NOTHING,
-    WEIGHT,
-    Goal,
-    Row,
-    begin,
-    walk,
-)
+from cluster_core.rebalance.search.windows import AT, CHUNK, DRAWS, LEAST, NONE_FOUND, Goal, new_row, walk
 
 STEPS_A_SLOT = 1_000
 """Maximum steps of a walk per slot with load."""
@@ -194,43 +165,14 @@ class Walks:
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), course.cold) if course.is_scaled else course.warm
         self._turns += 1
-        row = self._row(at, warm, course)
+        price = course.price * (masters if course.is_scaled else 1)
+        seed = self.arrays.scaled.problem.seed + 7919 * self._turns
+        row = new_row(self.arrays, self._slots, at, self._limits, self._lengths, warm, price, course.loose, seed)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (course.cold / warm, course.rise, course.learn))
         goal = Goal(budget * NEARLY, *weights, cool, rise, learn, learn**-FORGET, course.loose)
         best = at.copy()
-        begin(row)
         walk(row, goal, chunks, best)
         return (best if row.course[LEAST] < NONE_FOUND else None), row.slots[AT, :-1].copy()
-
-    def _row(self, at: Integers, warm: float, course: Walk) -> Row:
-        arrays, slots_of = self.arrays, self._slots
-        count, masters = len(at), len(arrays.takes)
-        size = arrays.limits.shape[1]
-        slots = np.zeros((BORDERS + 1, count + 1), np.int64)
-        slots[0, :count], slots[AT, :count] = arrays.owner[slots_of], at
-        slots[OWNER_END], slots[PLACE] = count, -1
-        slots[FIXED, 1:] = np.cumsum(arrays.fixed[slots_of])
-        sums = np.zeros((size + 1, count + 1))
-        sums[:-1, 1:] = np.cumsum(arrays.raw[slots_of].T, axis=1)
-        sums[-1, 1:] = np.cumsum(arrays.cost[slots_of])
-        limits = np.zeros((masters * size, WEIGHT + 1))
-        limits[:, CAP], limits[:, WEIGHT] = self._limits.ravel(), course.loose
-        limits[:, SCALE] = np.tile(1 / arrays.mean, masters)
-        table = np.zeros((masters, 3), np.int64)
-        table[:, KEEPS] = np.where(arrays.takes, np.where(arrays.keeps_one, KEEPS_ONE, MAY_END_EMPTY), TAKES_NOTHING)
-        table[: len(arrays.takers), TAKERS] = arrays.takers
-        tally = np.zeros(DIE + 1, np.int64)
-        tally[TAKER_COUNT] = len(arrays.takers)
-        tally[DIE] = (arrays.scaled.problem.seed + 7919 * self._turns) & 0xFFFFFFFF or 1
-        state = np.zeros(COST_PRICE + 1)
-        state[[HEAT, PRICE, LEAST, COST_PRICE]] = (
-            warm,
-            course.price * (len(arrays.takers) if course.is_scaled else 1),
-            NONE_FOUND,
-            1.0,
-        )
-        blocks, sides = np.zeros(count // BLOCK + 2, np.int64), np.zeros((masters, SIDES), np.int64)
-        return Row(slots, sums, limits, table, blocks, tally, state, self._lengths, sides)
 
     def glued(self, placed: Integers, start: Integers) -> Integers:
         """Return a placement of all slots: slots without load join a neighbour's master, with the fewest moves."""

@@ -12,15 +12,12 @@ Only + - * /, float64 comparisons and a 32-bit shift register: a seed gives the 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cluster_core.kernels.compiled import njit
-
-Floats = Any
-Integers = Any
-"""Arrays of float64 and int64."""
+from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 
 CHUNK = 1024
 """Steps between two updates of temperature and prices."""
@@ -185,6 +182,35 @@ def begin(row: Row) -> None:
     for i in range(len(limits)):
         if limits[i, LOAD] > limits[i, CAP]:
             tally[BROKEN] += 1
+
+
+def new_row(
+    arrays: Arrays, among: Integers, at: Integers, most: Floats, lengths: Integers, heat: float, price: float, loose: float,
+    seed: int,
+) -> Row:  # fmt: skip
+    """Return the state of a walk over the slots *among*, on the masters *at*, with limits *most* [master, resource]."""
+    count, masters, size = len(at), len(arrays.takes), most.shape[1]
+    slots = np.zeros((BORDERS + 1, count + 1), np.int64)
+    slots[OWNER, :count], slots[AT, :count] = arrays.owner[among], at
+    slots[OWNER_END], slots[PLACE] = count, -1
+    slots[FIXED, 1:] = np.cumsum(arrays.fixed[among])
+    sums = np.zeros((size + 1, count + 1))
+    sums[:-1, 1:] = np.cumsum(arrays.raw[among].T, axis=1)
+    sums[-1, 1:] = np.cumsum(arrays.cost[among])
+    limits = np.zeros((masters * size, WEIGHT + 1))
+    limits[:, CAP], limits[:, WEIGHT] = most.ravel(), loose
+    limits[:, SCALE] = np.tile(1 / arrays.mean, masters)
+    table = np.zeros((masters, 3), np.int64)
+    table[:, KEEPS] = np.where(arrays.takes, np.where(arrays.keeps_one, KEEPS_ONE, MAY_END_EMPTY), TAKES_NOTHING)
+    table[: len(arrays.takers), TAKERS] = arrays.takers
+    tally = np.zeros(DIE + 1, np.int64)
+    tally[[TAKER_COUNT, DIE]] = len(arrays.takers), seed & 0xFFFFFFFF or 1
+    course = np.zeros(COST_PRICE + 1)
+    course[[HEAT, PRICE, LEAST, COST_PRICE]] = heat, price, NONE_FOUND, 1.0
+    blocks, sides = np.zeros(count // BLOCK + 2, np.int64), np.zeros((masters, SIDES), np.int64)
+    row = Row(slots, sums, limits, table, blocks, tally, course, lengths, sides)
+    begin(row)
+    return row
 
 
 @njit()
