@@ -174,7 +174,7 @@ def _causes(incident: Incident, process: str) -> list[str]:
 
 def _consequences(incident: Incident, names: Names) -> list[str]:
     """Return the effects of a failure without failover, and its obstacles."""
-    clauses = _unserved(incident)
+    clauses = _unserved(incident, names)
     gone = [step for step in incident.steps if step.kind == EventKind.VOTER_GONE]
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
@@ -191,10 +191,14 @@ def _consequences(incident: Incident, names: Names) -> list[str]:
     return clauses
 
 
-def _unserved(incident: Incident) -> list[str]:
+def _unserved(incident: Incident, names: Names) -> list[str]:
     """Return the unserved slots and the duration, equal ones once."""
+
+    def unknown(node: str) -> str:
+        return "Its slots" if incident.subject else f"The slots of {name_of(node, names)}"
+
     lacks = (
-        f"{'Its slots' if step.amount is None else _slots(step)} {'was' if step.amount == 1 else 'were'}"
+        f"{unknown(step.actor) if step.amount is None else _slots(step)} {'was' if step.amount == 1 else 'were'}"
         f" {_LACKS[step.kind]} {_length(step)}"
         for step in incident.steps
         if step.kind in _LACKS
@@ -252,7 +256,7 @@ def _failover(incident: Incident, names: Names) -> str:
     }[incident.variant]
     text = f"{head}: {winner} replaced {old}, epoch {incident.epoch or 'unknown'}{f' ({tail})' if tail else ''}"
     causes = _causes(incident, "the process of the old master")
-    return SENTENCE.join([text, *_when(incident), *causes, *_unserved(incident), loss_text(incident.loss)])
+    return SENTENCE.join([text, *_when(incident), *causes, *_unserved(incident, names), loss_text(incident.loss)])
 
 
 RANGE_NS: Final = 100_000_000
@@ -329,7 +333,7 @@ def _restart(incident: Incident, names: Names) -> str:
         text = f"{plural(len(incident.nodes), 'node')} were restarted, {how}"
     else:
         text = f"{name_of(incident.subject, names)} was restarted ({incident.variant})"
-    return SENTENCE.join([text, *_unserved(incident)])
+    return SENTENCE.join([text, *_unserved(incident, names)])
 
 
 def _resync(incident: Incident, names: Names) -> str:

@@ -6,8 +6,9 @@ from cluster_core.history.processes import data_losses, restarts_of, resyncs_of
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import summary_of
-from cluster_core.kinds import EventKind, Source
+from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EventRow
 
 S = 1_000_000_000
@@ -131,3 +132,16 @@ def test_killed_processes_that_start_together_were_down_together() -> None:
     (incident,) = find_incidents(history(lines))
 
     assert (incident.kind, incident.variant) == ("restart", "together")
+
+
+def test_unknown_slots_of_several_restarted_nodes_are_named_by_their_node() -> None:
+    outages = tuple(Step(0, EventKind.UNSERVED, node, "", until_ns=5 * S) for node in (MASTER, THIRD))
+    restarts = Incident(
+        kind=IncidentKind.RESTART, variant="rolling", subject="", started_ns=0, ended_ns=5 * S, nodes=(MASTER, THIRD),
+        steps=outages,
+    )  # fmt: skip
+
+    assert summary_of(restarts, {MASTER: "m", THIRD: "t"}).split(". ")[1:] == [
+        "The slots of m were not served for 5.00 s",
+        "The slots of t were not served for 5.00 s",
+    ]
