@@ -125,22 +125,20 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     off = STANDARD_ERRORS * error
     if off:
         detail += f", ±{100 * off:.2g} % of a fair share"
-    if measured.reason or reach is None or share is None:
+    if measured.reason or allowed is None or share is None:
         reason = measured.reason or ("it was not planned with" if reach is None else "nothing was measured")
         return Finding(LOAD, measured.resource, promised, share, allowed, None, f"not compared: {reason}; {detail}")
-    limit = float("inf") if allowed is None else allowed
-    kept = True if share + off <= limit else False if share - off > limit else None
+    kept = True if share + off <= allowed else False if share - off > allowed else None
     if kept is None:
-        detail = f"unknown: {limit:.3f}× are allowed, and the error reaches across that; {detail}"
+        detail = f"unknown: {allowed:.3f}× are allowed, and the error reaches across that; {detail}"
     return Finding(LOAD, measured.resource, promised, share, allowed, kept, detail, off or None)
 
 
 def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
     """Return the largest load over its fair share, its master, and the figure's standard error."""
     scaled = validate(stored.problem)
-    total = sum(
-        load for node, load in measured.loads.items() if node not in {m.id for m in scaled.masters if m.excluded}
-    )
+    excluded = {master.id for master in scaled.masters if master.excluded}
+    total = sum(load for node, load in measured.loads.items() if node not in excluded)
     if not total or measured.resource not in scaled.resources:
         return None, "", 0.0
     part = fair_parts(scaled, measured.resource)
