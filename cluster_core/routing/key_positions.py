@@ -123,7 +123,7 @@ def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
     else:
         at, skip, step = (int(number) for number in numbers)
         count = _number(command[first + at]) if first + at < length else None
-        if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # MSETEX: no `atoi`
+        if count is None or (step > 1 and command[first + at] != b"%d" % count):  # MSETEX: no `atoi`
             return None
         first += skip
         end = first + (count - 1) * step

@@ -30,12 +30,13 @@ EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(P
 
 @EVERY_PROFILE
 def test_unassigned_slots_go_to_the_claiming_node(profile: Profile) -> None:
-    """R70."""
+    """R70: the master's; those that a replica shows have another owner."""
     bench = Bench(profile=profile)
 
     bench.hear(ping(A, slots="0-99"))
+    bench.hear(ping(B, slots="100-199", replicaof="9" * 40))
 
-    assert bench.peer(A).slots == slot_bits("0-99")
+    assert (bench.peer(A).slots, bench.peer(B).slots) == (slot_bits("0-99"), 0)
 
 
 @EVERY_PROFILE
@@ -105,14 +106,26 @@ def test_an_imported_slot_that_its_source_gave_up_is_ours() -> None:
     assert not bench.view.importing
 
 
+def test_an_open_slot_goes_to_the_successor_of_its_target() -> None:
+    """R72: in Valkey, by a greater epoch in the same shard."""
+    bench = Bench(profile=VALKEY_9_1, slots={ME: "5", A: "6-9"}, epochs={A: 5})
+    bench.view.migrating[5] = A
+    bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
+
+    bench.hear(ping(B, slots="6-9", config_epoch=6, current_epoch=6))
+
+    assert bench.view.migrating == {5: B}
+
+
 @EVERY_PROFILE
 def test_a_stale_claim_is_answered_with_one_update(profile: Profile) -> None:
-    """R76: about the owner of the first slot in dispute."""
+    """R76: about the owner of the first slot in dispute, if its epoch is greater."""
     bench = Bench(profile=profile, slots={A: "10-19", B: "20-29"}, epochs={A: 5, B: 6})
 
-    effects = bench.hear(ping(C, slots="10-29", config_epoch=1, current_epoch=6))
+    for epoch, owners in ((1, [A]), (5, [B]), (6, [])):
+        effects = bench.hear(ping(C, slots="10-29", config_epoch=epoch, current_epoch=6))
 
-    assert [e for e in effects if isinstance(e, SendUpdate)] == [SendUpdate(C, A)]
+        assert [e for e in effects if isinstance(e, SendUpdate)] == [SendUpdate(C, owner) for owner in owners]
 
 
 def test_an_update_makes_a_replica_the_owner() -> None:

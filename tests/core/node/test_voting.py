@@ -59,9 +59,9 @@ def sent(effects: list[Any]) -> list[int]:
 
 @every_profile
 def test_a_vote_is_saved_then_sent(profile: Profile) -> None:
-    """R90, R95."""
+    """R90, R95: for all slots of masters with no greater epoch."""
     cluster = before_election(profile)
-    effects = ask(cluster)
+    effects = ask(cluster, config_epoch=3, myslots=b"\xff" * 2048)
 
     assert effects[0] == SaveConfig(fsync=True)
     assert sent(effects) == [MessageType.AUTH_ACK]

@@ -87,7 +87,7 @@ def test_keys_left_at_the_former_owner_are_reported() -> None:
 
     assert clean.kept is True
     assert clean.detail == "the former owners hold no key of 2 of 4 moved slots; the rest do not answer"
-    assert (audit.kept, audit.measured) == (False, 5)
+    assert (audit.kept, audit.measured, audit.allowed) == (False, 5, 0)
     assert audit.detail == "a:6379 (a) holds 5 keys of slots 2"
 
 

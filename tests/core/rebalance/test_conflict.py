@@ -139,3 +139,4 @@ def test_thousands_of_slots_that_fit_are_no_conflict():
 
     assert sum(scaled.loads[0]) == 6000
     assert find_conflicts(scaled) == ()
+    assert check_plan(cluster, make_plan(cluster)) == []

@@ -85,11 +85,14 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
     assert owners_of(shared) == owners_of(alone)
     assert None in set().union(*owners_of(alone).values())
     facts = [
-        {row["source"]: (row["keys"], row["facts"]["knows_ops"]) for row in rows if row["kind"] == UNIT}
+        [
+            (row["keys"], row["facts"]["knows_serialized_bytes"], row["facts"]["knows_ops"])
+            for row in rows
+            if row["kind"] == UNIT
+        ]
         for rows in (alone, shared)
     ]
-    assert facts[0] == facts[1]
-    assert [keys for keys, _ in facts[1].values()] == [50] * 4
+    assert facts[0] == facts[1] == [(50, True, False), (50, False, True), (50, False, False), (50, False, False)]
 
 
 def sum_of_known(rows, name):
