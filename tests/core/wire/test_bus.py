@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.wire.bus import (
     Fail,
     Gossip,
@@ -60,7 +61,7 @@ def test_damage_inside_a_message_is_a_typed_part_or_a_decode_error(raw: bytes, d
 
 
 def test_the_header_is_laid_out_as_the_rules_say() -> None:
-    """R3: offsets of fields."""
+    """R3, R20: offsets of fields, and a bit for each flag."""
     header = Header(
         port=1,
         type=1,
@@ -85,6 +86,7 @@ def test_the_header_is_laid_out_as_the_rules_say() -> None:
     assert (raw[40:80], raw[80:82]) == (ONE.encode(), b"\x01\x02")
     assert (raw[2128:2168], raw[2168:2172]) == (TWO.encode(), b"::1\0")
     assert struct.unpack_from(">HHHB3s", raw, 2246) == (5, 6, 7, 1, b"\4\0\0")
+    assert [flag.value for flag in NodeFlags] == [1 << bit for bit in range(14)]
 
 
 def test_a_light_publish_takes_32_bytes_and_names_no_sender() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from cluster_core.load.unread import attribute
 from cluster_core.topology.replies import read_topology
-from schemas.interim import OWNER, PREFIX, SLOT, TAG, UNIT
+from schemas.interim import BAD, OWNER, PREFIX, SLOT, TAG, UNIT
 from slotscope.sources.files import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX, InputFile
 from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
-from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.partial_rows import BAD_ROWS_MAX, TallyOptions
 from slotscope.sources.keys.tally import tally_units
 from slotscope.sources.rdb.files import plan_tasks
 from tests.conftest import DATA
@@ -93,6 +93,14 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
         for rows in (alone, shared)
     ]
     assert facts[0] == facts[1] == [(50, True, False), (50, False, True), (50, False, False), (50, False, False)]
+
+
+def test_bad_records_that_are_not_listed_are_counted_in_the_last_one(tmp_path):
+    (tmp_path / "keys.csv").write_text("key,size\n" + "a,-1\n" * (BAD_ROWS_MAX + 5))
+    task = KeyListTask((KeyListUnit(str(tmp_path / "keys.csv"), "csv", 0),))
+    bad = [row["text"] for row in rows_of([task], TallyOptions(permissive=True)) if row["kind"] == BAD]
+
+    assert (len(bad), bad[-1]) == (BAD_ROWS_MAX, "6 further bad records are not listed")
 
 
 def sum_of_known(rows, name):
