@@ -394,7 +394,7 @@ def _unhealthy(now: Situation) -> list[str]:
 
 
 def _stale(now: Situation) -> list[str]:
-    """Return differences from the plan's state, except those by its journal and by failovers (`succession`)."""
+    """Return differences from the plan's state, except those by its journal and by failovers (`see`)."""
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
     moves = now.stored.ends
     for slot in now.journal.intents:
