@@ -350,7 +350,8 @@ def _data_loss(incident: Incident, names: Names) -> str:
     if not incident.nodes:
         return text
     wiped = _listed([name_of(node, names) for node in incident.nodes])
-    return f"{text} and its replica {wiped} copied the empty data set"
+    replicas = "replica" if len(incident.nodes) == 1 else "replicas"
+    return f"{text} and its {replicas} {wiped} copied the empty data set"
 
 
 def _flapping(incident: Incident, names: Names) -> str:

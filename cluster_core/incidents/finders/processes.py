@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import accumulate, pairwise
+from operator import or_
 from typing import Final
 
 from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, copies_until_ns, data_losses
@@ -18,8 +20,8 @@ from cluster_core.kinds import EventKind, IncidentKind
 
 ROLLING_MIN: Final = 3
 """Minimum nodes of a restart of several."""
-DOWN_NS_MIN: Final = 100_000_000
-"""Shortest time in which a process ends and another one starts in its place."""
+DOWN_NS_MIN: Final = 1_000_000_000
+"""Shortest time in which a killed process is replaced."""
 ROLLING_NS: Final = 300_000_000_000
 """Maximum pause between its restarts."""
 
@@ -47,9 +49,9 @@ def find_restarts(history: History, incidents: Iterable[Incident], service: Serv
 
 
 def _overlaps(group: Sequence[Restart]) -> bool:
-    """Return whether two of the nodes were down at the same time: the end of a killed process may be unknown, its start is not."""
+    """Return whether two of the nodes were down at the same time; of a killed process only the next start may be known."""
     by_start = sorted(group, key=lambda restart: restart.start_ns)
-    if any(later.start_ns - start.start_ns < DOWN_NS_MIN for start, later in pairwise(by_start)):
+    if any(not later.how and later.start_ns - start.start_ns < DOWN_NS_MIN for start, later in pairwise(by_start)):
         return True
     by_end = sorted(group, key=lambda restart: restart.end_max_ns)
     started = accumulate((restart.start_ns for restart in by_end), max)
@@ -80,7 +82,8 @@ def _restart(history: History, group: Sequence[Restart], variant: str, service: 
         if outage.interval.from_max_ns <= restart.start_ns
     ]
     steps += [outage_step(lost) for lost in outages]
-    slots = {lost.shard: lost.bits for lost in outages if lost.bits is not None}
+    known = [lost.bits for lost in outages if lost.bits is not None]
+    bits = reduce(or_, known, 0)  # slots may have moved between two outages
     ends = [restart.ready_ns or restart.start_ns for restart in group]
     first = min(group, key=lambda restart: restart.end_max_ns)
     return Incident(
@@ -90,8 +93,8 @@ def _restart(history: History, group: Sequence[Restart], variant: str, service: 
         started_ns=min(first.end_max_ns, min(step.ts_ns for step in steps)),
         ended_ns=max(ends),
         nodes=nodes,
-        slots=slots_text(sum(slots.values())),
-        slot_count=sum(bits.bit_count() for bits in slots.values()) if slots else None,
+        slots=slots_text(bits),
+        slot_count=bits.bit_count() if known else None,
         steps=in_story_order(steps),
         **lengths([lost.interval for lost in outages]),
     )

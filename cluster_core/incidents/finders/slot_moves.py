@@ -140,22 +140,30 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
 
 
 def _logged_moves(history: History, known: list[Move]) -> list[Move]:
-    """Return moves in logs (Valkey 8.1 and later) that claims do not show."""
+    """Return moves in logs of masters (replicas also log late news) that claims do not show."""
     pause_ns = history.thresholds.resharding_pause_ns
     moved_ns = {(move.source, move.target, slot): move.ts_ns for move in known for slot in _numbers(move.bits)}
     logged: list[Move] = []
-    for line in history.lines.of_kind.get(EventKind.SLOTS_MOVED, []):
+    importing: dict[tuple[str, str], str] = {}
+    kinds = (EventKind.SLOTS_MOVED, EventKind.SLOT_IMPORTING, EventKind.SLOT_ASSIGNED)
+    for line in history.lines.of_kinds(0, 1 << 62, *kinds):
+        source, target = line.peer, line.subject
+        if line.kind == EventKind.SLOT_IMPORTING:  # CLUSTER SETSLOT IMPORTING, then NODE, at the target (R123)
+            importing[line.observer, line.detail] = line.subject
+            continue
+        if line.kind == EventKind.SLOT_ASSIGNED:
+            source = importing.pop((line.observer, line.detail), "") if line.subject == line.observer else ""
         numbers = [int(word) for word in line.detail.split(", ") if word.isdigit()]
-        if line.role != "M" or not numbers or not (line.peer and line.subject) or numbers[-1] >= SLOT_COUNT:
-            continue  # replicas also log late news
+        if line.role != "M" or not numbers or not (source and target) or numbers[-1] >= SLOT_COUNT:
+            continue
         bits = 0
         for slot in range(numbers[0], numbers[-1] + 1):
-            known_ns = moved_ns.get((line.peer, line.subject, slot))
+            known_ns = moved_ns.get((source, target, slot))
             if known_ns is None or abs(known_ns - line.ts_ns) > pause_ns:
-                moved_ns[line.peer, line.subject, slot] = line.ts_ns
+                moved_ns[source, target, slot] = line.ts_ns
                 bits |= 1 << slot
         if bits:
-            logged.append(Move(line.ts_ns, line.ts_ns, line.peer, line.subject, bits, 0, -1))
+            logged.append(Move(line.ts_ns, line.ts_ns, source, target, bits, 0, -1))
     return logged
 
 

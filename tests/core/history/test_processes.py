@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from cluster_core.history.processes import data_losses, restarts_of, resyncs_of
+from cluster_core.history.service import Interval, Lack
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.finders.outages import Outage, Service
+from cluster_core.incidents.finders.processes import find_restarts
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import summary_of
@@ -14,6 +17,7 @@ from cluster_core.replay.rows import EventRow
 S = 1_000_000_000
 MASTER, REPLICA, THIRD = ("a" * 40, "b" * 40, "c" * 40)
 PORTS = {MASTER: 7000, REPLICA: 7001, THIRD: 7002}
+DOWN = {MASTER: 10, THIRD: 50}
 
 
 def line(node: str, at_s: float, kind: str, detail: str = "", role: str = "M") -> LoggedLine:
@@ -126,12 +130,24 @@ def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
 
 def test_killed_processes_that_start_together_were_down_together() -> None:
     """Their logs do not tell when they ended."""
-    ends = {MASTER: 10.0, REPLICA: 10.05, THIRD: 40.0}
+    ends = {MASTER: 10.0, REPLICA: 10.2, THIRD: 40.0}
     lines = [line(node, at_s, "started") for node, end_s in ends.items() for at_s in (0, end_s)]
 
     (incident,) = find_incidents(history(lines))
 
     assert (incident.kind, incident.variant) == ("restart", "together")
+
+
+def test_slots_that_moved_between_two_restarts_count_once() -> None:
+    """The last slot is served by one shard, then by another."""
+    last = 1 << 16383
+    served = history([entry for at, node in enumerate(PORTS) for entry in restart(node, 10 + 20 * at)])
+    gaps = [Interval(node, Lack.DOWN, *(n * S for n in (at, at, at + 1, at + 1))) for node, at in DOWN.items()]
+    service = Service([Outage(0, gaps[0], last | 1), Outage(1, gaps[1], last)], [])
+
+    (incident,) = find_restarts(served, [], service)
+
+    assert (incident.slots, incident.slot_count) == ("0 16383", 2)
 
 
 def test_unknown_slots_of_several_restarted_nodes_are_named_by_their_node() -> None:

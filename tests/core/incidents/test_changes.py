@@ -244,11 +244,17 @@ def test_lines_of_the_log_show_slots_that_moved_each_once() -> None:
         LoggedLine(node, "10.0.0.1", 7000, ns(at_s), EventKind.SLOTS_MOVED, C, peer=B, detail=slots, role="M")
         for node, at_s, slots in ((B, 10, "180, 181"), (C, 10.1, "180, 181"), (C, 11, "182"))
     ]
+    lines += [  # a master that is told of the slot by command logs only that
+        LoggedLine(C, "10.0.0.1", 7000, ns(12), EventKind.SLOT_IMPORTING, B, detail="183", role="M"),
+        LoggedLine(A, "10.0.0.2", 7000, ns(12.1), EventKind.SLOT_ASSIGNED, C, detail="183", role="M"),
+        LoggedLine(C, "10.0.0.1", 7000, ns(12.2), EventKind.SLOT_ASSIGNED, C, detail="183", role="M"),
+        LoggedLine(C, "10.0.0.1", 7000, ns(13), EventKind.SLOT_IMPORTING, B, detail="184", role="M"),
+    ]
     history = History([], [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), lines=Lines(lines))
 
     (incident,) = [incident for incident in find_incidents(history) if incident.kind == "resharding"]
 
-    assert (incident.variant, incident.subject, incident.winner, incident.slots) == ("moved", B, C, "180-182")
+    assert (incident.variant, incident.subject, incident.winner, incident.slots) == ("moved", B, C, "180-183")
 
 
 def test_a_master_that_gives_away_its_last_slot_follows_the_new_owner_within_the_resharding() -> None:
