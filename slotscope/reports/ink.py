@@ -138,21 +138,24 @@ class Ink:
             grid.add_row(Text("  ").append_text(label), text)
         self.console.print(grid, highlight=False)
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Write rows without rules, indented by two; figures (`FIGURES`) and `WHOLE` texts keep their width, names share the rest."""
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, wraps: bool = False) -> None:
+        """Write rows without rules, indented by two; figures (`FIGURES`) and `WHOLE` texts keep their width, names share the rest.
+
+        Texts that are too long end in an ellipsis, or in another line if the table *wraps*.
+        """
         columns = [self.safe(heading.lstrip(FIGURES + WHOLE)) for heading in headings]
         figures = [heading.startswith(FIGURES) for heading in headings]
         fixed = [heading.startswith((FIGURES, WHOLE)) for heading in headings]
         made = [[self.safe(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
         widths = self._widths(columns, fixed, made)
-        for heading, right, width in zip(columns, figures, widths, strict=True):
+        for heading, right, keeps, width in zip(columns, figures, fixed, widths, strict=True):
             table.add_column(
                 heading,
                 justify="right" if right else "left",
-                no_wrap=True,
+                no_wrap=keeps or not wraps,
                 width=width,
-                overflow="crop" if self.ascii_only else "ellipsis",
+                overflow="fold" if wraps else "crop" if self.ascii_only else "ellipsis",
             )
         for row in made:
             table.add_row(*(_made(cell, width) for cell, width in zip(row, widths, strict=False)))

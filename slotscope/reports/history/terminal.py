@@ -98,6 +98,7 @@ def print_incidents(report: HistoryReport, console: Console, *, html_path: str |
                 )
                 for incident in report.incidents
             ],
+            wraps=True,
         )
         ink.note("Step by step: slotscope incidents NUMBER")
     _print_warnings(ink, [], notes)
@@ -149,7 +150,7 @@ def _impact(incident: IncidentLine) -> str:
     """Return the outage and its duration, or the slots that moved or lost data."""
     slots = "slots" if incident.slot_count is None else text.plural(incident.slot_count, "slot")
     if incident.kind == IncidentKind.DATA_LOSS:
-        return f"data of {'a shard' if incident.slot_count is None else slots} lost"
+        return "a shard" if incident.slot_count is None else slots
     if incident.figures.get("outage_min_ms") is not None or incident.figures.get("outage_ms") is not None:
         slots = "all slots" if incident.variant == "whole cluster" else slots
         least, most = incident.figures.get("outage_min_ms") or 0, incident.figures.get("outage_ms")
