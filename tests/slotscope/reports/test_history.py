@@ -104,6 +104,14 @@ def test_the_list_begins_with_its_evidence_and_missing_sources() -> None:
     assert lines.index("Evidence") < lines.index("1 warning")
 
 
+def test_a_narrow_list_wraps_the_nodes_and_cuts_none() -> None:
+    incidents = printed(64).partition("Incidents")[2].partition("Step by step")[0]
+
+    assert " failover  :7000 →   100 slots 3.5-4.2 s" in incidents
+    assert "…" not in incidents
+    assert ":7003" in incidents
+
+
 def test_a_set_up_without_incidents_is_one_line() -> None:
     text = "The cluster was set up in 2.00 s: 4 new nodes"
     report = replace(history_report(quiet=True), warnings=[Caveat.note(Code.SET_UP, text)])
