@@ -106,10 +106,11 @@ def test_the_list_begins_with_its_evidence_and_missing_sources() -> None:
 
 def test_a_narrow_list_wraps_the_nodes_and_cuts_none() -> None:
     incidents = printed(64).partition("Incidents")[2].partition("Step by step")[0]
+    words = incidents.split()
 
-    assert " failover  :7000 →   100 slots 3.5-4.2 s" in incidents
     assert "…" not in incidents
-    assert ":7003" in incidents
+    assert {":7000", ":7003", "failover", "3.5-4.2"} <= set(words)
+    assert max(map(len, incidents.splitlines())) <= 64
 
 
 def test_a_set_up_without_incidents_is_one_line() -> None:
