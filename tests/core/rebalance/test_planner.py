@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -101,6 +102,26 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
     assert plan.owners_after.count("d") >= 112
     assert check_plan(asked, plan) == []
     assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
+
+
+def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up():
+    """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
+    asked = random_problem(3, 6, 400, skew=0.3, tolerance=0.05)
+    plan = make_plan(asked)
+    ids, loads = [master.id for master in asked.masters], np.array([*asked.loads.values()], object)
+    owner = np.array([ids.index(name) for name in asked.owners])
+    masters, staying = (
+        np.array([rows.get(name, (0, 0, 0)) for name in ids], object)
+        for rows in (plan.prices.masters, plan.prices.staying)
+    )
+    moves = (loads[0] << plan.prices.bits) + (masters @ loads).min(axis=0)
+    stays = ((masters + staying) @ loads)[owner, np.arange(len(owner))]
+    ratios = [max(1 + Fraction(1, 20), floor.ratio) for floor in plan.floors]
+    limit = np.array([int(ratio * sum(row) / 6) for ratio, row in zip(ratios, loads, strict=True)], object)
+    paid = np.minimum(stays, moves).sum() - ((masters + staying) * limit).sum()
+
+    assert (plan.verdict, plan.heavy) == (PlanVerdict.MOVE, ())
+    assert plan.bound == -(-paid >> plan.prices.bits)
 
 
 @pytest.mark.parametrize(
