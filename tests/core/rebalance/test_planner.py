@@ -86,6 +86,7 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
 
     assert plan.verdict == verdict
     assert check_plan(cluster, plan) == []
+    assert min(worst.floor for worst in plan.reach) >= 1
     assert "the plan was made for another tolerance than was asked for" in check_plan(cluster, looser)
     assert make_plan(applied(cluster, plan.owners_after)).moves == ()
 
