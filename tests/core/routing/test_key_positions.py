@@ -65,14 +65,10 @@ def test_migrate_has_one_key_or_those_behind_its_keyword(name):
     ]
 
 
-def test_every_command_of_a_real_redis_has_the_reported_keys(redis_server):
-    """COMMAND GETKEYS of Redis 7.0 on random arguments."""
-    assert disagreements("redis-7.0", redis_server) == []
-
-
-def test_every_command_of_a_real_valkey_has_the_reported_keys(valkey_server):
-    """COMMAND GETKEYS of Valkey 9.1 on random arguments."""
-    assert disagreements("valkey-9.1", valkey_server) == []
+@pytest.mark.parametrize(("name", "server"), [("redis-7.0", "redis_server"), ("valkey-9.1", "valkey_server")])
+def test_every_command_of_a_real_server_has_the_reported_keys(name, server, request):
+    """COMMAND GETKEYS on random arguments."""
+    assert disagreements(name, request.getfixturevalue(server)) == []
 
 
 def disagreements(name: str, server: Server) -> list[tuple[list[bytes], object, list[bytes]]]:

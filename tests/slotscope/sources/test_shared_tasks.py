@@ -84,15 +84,10 @@ def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tm
         assert sums(shared, options, kind, "name") == sums(alone, options, kind, "name")
     assert owners_of(shared) == owners_of(alone)
     assert None in set().union(*owners_of(alone).values())
-    facts = [
-        [
-            (row["keys"], row["facts"]["knows_serialized_bytes"], row["facts"]["knows_ops"])
-            for row in rows
-            if row["kind"] == UNIT
-        ]
-        for rows in (alone, shared)
-    ]
-    assert facts[0] == facts[1] == [(50, True, False), (50, False, True), (50, False, False), (50, False, False)]
+    for rows in (alone, shared):
+        units = [(row["keys"], row["facts"]) for row in rows if row["kind"] == UNIT]
+        facts = [(keys, known["knows_serialized_bytes"], known["knows_ops"]) for keys, known in units]
+        assert facts == [(50, True, False), (50, False, True), (50, False, False), (50, False, False)]
 
 
 def test_bad_records_that_are_not_listed_are_counted_in_the_last_one(tmp_path):
