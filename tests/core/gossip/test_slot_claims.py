@@ -88,25 +88,26 @@ def test_slots_that_are_imported_are_left_alone_by_redis() -> None:
 
 def test_open_slots_follow_the_other_side_in_valkey() -> None:
     """R72: an imported slot that its source gave up is ours; a migrating one goes to the successor of its target."""
-    bench = Bench(profile=VALKEY_9_1, slots={ME: "4", A: "5-9"}, epochs={A: 5})
-    bench.view.migrating[4] = bench.view.importing[5] = A
+    bench = Bench(profile=VALKEY_9_1, slots={ME: "3-4", A: "5-9"}, epochs={A: 5})
+    bench.view.migrating |= {3: C, 4: A}
+    bench.view.importing |= {5: A, 6: A}
     bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
 
     effects = bench.hear(ping(A, slots="6-9", config_epoch=5, current_epoch=5))
     assert EpochBumped(6, "R72") in effects
     bench.hear(ping(B, slots="6-9", config_epoch=7, current_epoch=7))
 
-    assert (bench.view.myself.slots, bench.peer(B).slots) == (slot_bits("4-5"), slot_bits("6-9"))
-    assert (bench.view.migrating, bench.view.importing) == ({4: B}, {})
+    assert (bench.view.myself.slots, bench.peer(B).slots) == (slot_bits("3-5"), slot_bits("6-9"))
+    assert (bench.view.migrating, bench.view.importing) == ({3: C, 4: B}, {6: B})
 
 
 @EVERY_PROFILE
 def test_a_stale_claim_is_answered_with_one_update(profile: Profile) -> None:
     """R76: about the owner of the first slot in dispute, if its epoch is greater."""
-    bench = Bench(profile=profile, slots={A: "10-19", B: "20-29"}, epochs={A: 5, B: 6})
+    bench = Bench(profile=profile, slots={A: "11-29", B: "10 30"}, epochs={A: 6, B: 5})
 
-    for epoch, owners in ((1, [A]), (5, [B]), (6, [])):
-        effects = bench.hear(ping(C, slots="10-29", config_epoch=epoch, current_epoch=6))
+    for epoch, owners in ((1, [B]), (5, [A]), (6, [])):
+        effects = bench.hear(ping(C, slots="10-30", config_epoch=epoch, current_epoch=6))
 
         assert [e for e in effects if isinstance(e, SendUpdate)] == [SendUpdate(C, owner) for owner in owners]
 
@@ -121,7 +122,7 @@ def test_an_update_makes_a_replica_the_owner() -> None:
     bench.hear(update(C, B, 6, "0-99"))
 
     assert bench.peer(B).is_master
-    assert (bench.peer(B).slots, bench.peer(A).slots) == (slot_bits("0-99"), 0)
+    assert (bench.peer(B).slots, bench.peer(B).config_epoch, bench.peer(A).slots) == (slot_bits("0-99"), 6, 0)
 
 
 @pytest.mark.parametrize(("sender", "known", "moves"), [(A, 0, False), ("f" * 40, 0, True), ("f" * 40, 5, False)])
