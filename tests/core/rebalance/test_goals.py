@@ -175,3 +175,9 @@ def test_an_impossible_request_is_refused_in_one_line(request_, reason):
     """Before anything is searched; a weight of 0 must be a drain, since redis-cli gives such masters slots."""
     with pytest.raises(PlanError, match=reason):
         validate(request_)
+
+
+def test_fractions_of_loads_are_whole_numbers_of_a_common_unit():
+    scaled = validate(problem([0.5, 0.25, 3], "aab", "ab"))
+
+    assert (scaled.units, scaled.loads) == ((4,), ((2, 1, 12),))
