@@ -36,6 +36,8 @@ _LISTENING: Final = "listening on "
 _COUNT: Final = re.compile(r"\d+ packets? ")
 SNAPLEN: Final = 262_144
 """Captured bytes of a packet: all of them."""
+DRAIN_NS: Final = 2_400_000_000
+"""Time for tcpdump to take the last block on a busy host."""
 DELAY_NS: Final = 1_200_000_000
 """A packet comes at most so late: the kernel hands over a block of packets when it is full, or after the second that tcpdump asks for.
 
@@ -301,7 +303,7 @@ class BusRecorder:
     def _drain(self, run: Tcpdump) -> None:
         """End a run and write its packets up to now, which the kernel may hold for a while."""
         self._ended_ns = time.time_ns()
-        while not run.has_ended and time.time_ns() < self._ended_ns + DELAY_NS:
+        while not run.has_ended and time.time_ns() < self._ended_ns + DRAIN_NS:
             self._take(run, TURN_S)
         run.end()
         end_s = time.monotonic() + STOP_S

@@ -185,7 +185,7 @@ class ClusterSight:
 
 
 def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> NodeSight:
-    """Return a node from its CLUSTER NODES, CLUSTER INFO and INFO; DecodeError for other text."""
+    """Return a node from its CLUSTER NODES (R128), CLUSTER INFO (R130) and INFO; DecodeError for other text."""
     topology = _topology(nodes, node_id)
     if topology.my_id != node_id:
         raise DecodeError(f"the answer is from node {topology.my_id}, not {node_id}", offset=0, source=node_id)
