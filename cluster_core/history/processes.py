@@ -200,7 +200,7 @@ def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLi
 
 
 def copies_until_ns(restart: Restart, restarts: Iterable[Restart]) -> int:
-    """Return until when replicas copy what the restarted process has: it may be restarted again."""
+    """Return the end of the time in which replicas copy the data of the restarted process: 60 s, or its next restart."""
     later = (other.start_ns for other in restarts if other.node == restart.node and other.start_ns > restart.start_ns)
     return min([(restart.ready_ns or restart.start_ns) + LINKED_NS, *later])
 
@@ -211,6 +211,7 @@ def data_losses(restarts: Sequence[Restart], resyncs: Sequence[Resync], lines: L
     for restart in restarts:
         if restart.loaded:
             continue
+        until_ns = copies_until_ns(restart, restarts)
         wiped = tuple(
             resync
             for resync in resyncs
@@ -218,7 +219,7 @@ def data_losses(restarts: Sequence[Restart], resyncs: Sequence[Resync], lines: L
             and resync.full
             and resync.flushed
             and resync.keys == 0
-            and restart.start_ns <= resync.from_ns <= copies_until_ns(restart, restarts)
+            and restart.start_ns <= resync.from_ns <= until_ns
             and _had_followed(lines, resync.node, restart)
         )
         if wiped:

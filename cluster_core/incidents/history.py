@@ -33,6 +33,8 @@ PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
 """Mechanisms of promotion (R93, R97)."""
 UNKNOWN_SLOTS = -1
 """Number that stands for unknown slots in `History.slots_of`."""
+PROCESS = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)
+"""Events of a process, from connections."""
 RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes of a process changing its id (R82)."""
 
@@ -315,6 +317,14 @@ class History:
             return self._events_by_kind.get(kinds[0], [])
         selected = [event for kind in kinds for event in self._events_by_kind.get(kind, [])]
         return sorted(selected, key=lambda event: (event.ts_ns, event.observer, event.kind, event.subject))
+
+    @cached_property
+    def process_events(self) -> dict[str, list[EventRow]]:
+        """Return ends, hangs and starts of processes by node, in time order."""
+        by_node: dict[str, list[EventRow]] = {}
+        for event in self.events_of(*PROCESS):
+            by_node.setdefault(event.observer, []).append(event)
+        return by_node
 
     @cached_property
     def _events_by_kind(self) -> dict[str, list[EventRow]]:

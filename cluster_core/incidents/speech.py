@@ -136,7 +136,7 @@ class SpeechFolder:
 def without_flips(spans: Iterable[Speech]) -> list[Speech]:
     """Undo the mixing of late and newer headers of one node (R161): each of its links delivers in order, but some late.
 
-    Of two claims the one that is repeated last is the newer one; it is repeated at most `ORDER_NS` after it was replaced.
+    The newer of two claims is repeated last, at most `ORDER_NS` after it was replaced.
     """
     todo = list(spans)
     ends = _last_repeats(todo)
@@ -153,10 +153,10 @@ def without_flips(spans: Iterable[Speech]) -> list[Speech]:
 
 
 def _last_repeats(spans: list[Speech]) -> list[int]:
-    """Return for each span the index of the last one that repeats its claim, without a longer pause than `ORDER_NS`."""
+    """Return for each span the index of the last repeat of its claim, without a longer pause than `ORDER_NS`."""
     ends = list(range(len(spans)))
     following: dict[Claim, int] = {}
-    for index in reversed(ends[:]):
+    for index in reversed(range(len(spans))):
         span = spans[index]
         repeat = following.get(span.claim, index)
         if not span.silent_after and repeat > index and spans[repeat].from_ns - spans[index + 1].from_ns <= ORDER_NS:

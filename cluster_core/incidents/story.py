@@ -92,10 +92,9 @@ def _membership(incident: Incident, names: Names) -> str:
         return f"{nodes} was forgotten by {plural(len(incident.nodes), 'node')}"
     if incident.variant == "replaced":
         return f"{name_of(incident.winner, names)} replaced {name_of(incident.subject, names)}"
-    if incident.variant == "reset" and not incident.winner:
-        return f"{nodes} was reset: it forgot all other nodes"
     if incident.variant == "reset":
-        return f"{nodes} was reset and is {name_of(incident.winner, names)} now"
+        new_id = f" and is {name_of(incident.winner, names)} now" if incident.winner else ": it forgot all other nodes"
+        return f"{nodes} was reset{new_id}"
     moves = [step for step in incident.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]

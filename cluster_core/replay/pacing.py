@@ -8,7 +8,7 @@ that the observer closes and does not reopen within a tick (R29) belonged to a f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cluster_core.replay.evidence import Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
@@ -110,15 +110,9 @@ class Pacer:
     def _release(self, spoke_ns: int) -> list[Paced]:
         """Release evidence when the observer sends; after a stall it was read only now."""
         held, self._held = self._held, []
-        if spoke_ns - held[0].ts_ns <= STALL_NS:  # so it is in nearly all cases
-            return [Paced(e.ts_ns, e) for e in held]
-        received = (e for e in held if isinstance(e, MessageSeen) and not e.sent)
-        unread = (e.ts_ns for e in received if e.message.header.type == PING)
-        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):  # it may have replied
-            return [Paced(e.ts_ns, e) for e in held]
-        if spoke_ns - next(unread, spoke_ns) <= STALL_NS:
-            return [Paced(e.ts_ns, e) for e in held]
-        return [Paced(spoke_ns, e, True) for e in held]
+        if spoke_ns - held[0].ts_ns > STALL_NS and _is_stalled(held, spoke_ns):
+            return [Paced(spoke_ns, e, True) for e in held]
+        return [Paced(e.ts_ns, e) for e in held]
 
     def _is_dropped(self, closed: LinkSeen) -> bool:
         """Return whether the live observer does not reconnect to that address, without a gap."""
@@ -133,6 +127,15 @@ class Pacer:
             if isinstance(item, MessageSeen) and item.sent and item.ts_ns - closed.ts_ns > ALIVE_NS:
                 alive = True
         return alive
+
+
+def _is_stalled(held: Sequence[Evidence], spoke_ns: int) -> bool:
+    """Return whether a PING waited too long, unless the observer's reply may be missing."""
+    if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):
+        return False
+    received = (e for e in held if isinstance(e, MessageSeen) and not e.sent)
+    unread = (e.ts_ns for e in received if e.message.header.type == PING)
+    return spoke_ns - next(unread, spoke_ns) > STALL_NS
 
 
 def _received(waiting: Iterable[Evidence], unread: LinkSeen) -> Iterator[MessageSeen]:

@@ -119,8 +119,8 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
 def _alive_ns(history: History, subject: str, from_ns: int, ends: Sequence[int | None]) -> int | None:
     """Return when a node, marked PFAIL, first answered or logged that it missed others; None if it was restarted.
 
-    What it does as the first of *ends* comes proves nothing: a stopped process writes and answers at once when it is
-    continued. Other log lines prove nothing, either: they may be earlier, by a clock that is ahead.
+    Signs near the first of *ends* prove nothing: a stopped process writes and answers at once when it is continued.
+    Other log lines prove nothing, either: they may be earlier, by a clock that is ahead.
     """
     end_ns = min((end for end in ends if end is not None), default=history.last_ns)
     if any(restart.node == subject and restart.is_within(from_ns, end_ns) for restart in history.restarts):
@@ -206,16 +206,14 @@ MISSED_OTHERS: Final = (EventKind.STATE_FAIL, EventKind.PFAIL, EventKind.FAIL_DE
 """Log lines of a node that others are out of its reach (R53, R54, R108)."""
 UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED, EventKind.REFUSED, EventKind.CLUSTER_UNSERVED)
 """Steps on slots without service."""
-PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)
-"""Steps on a process, from connections."""
 
 
 def _process_steps(history: History, episode: Episode) -> list[Step]:
     """Return the reason for the silence, from connections or its log."""
     steps = [
         Step(event.ts_ns, event.kind, episode.subject, episode.subject, ref=event.ref)
-        for event in history.events_of(*PROCESS)
-        if event.observer == episode.subject and episode.covers(event.ts_ns)
+        for event in history.process_events.get(episode.subject, ())
+        if episode.covers(event.ts_ns)
     ]
     for restart in history.restarts:
         if restart.node != episode.subject or not restart.is_within(episode.started_ns, episode.to_ns):

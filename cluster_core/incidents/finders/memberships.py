@@ -37,7 +37,7 @@ def find_memberships(history: History, promotions: list[Promotion], emptied: dic
     return [
         *_bursts(history, "joined", [step for step in joins if id(step) not in parts]),
         *[membership for membership in forgotten if id(membership) not in parts],
-        *[_reset(history, old, new, ts_ns) for old, new, ts_ns in resets],
+        *[_renamed(history, old, new, ts_ns) for old, new, ts_ns in resets],
         *_bursts(history, "replicas changed", [step for step in attachments if id(step) not in parts]),
         *[_replaced(membership) for membership in replaced],
     ]
@@ -110,8 +110,8 @@ def _was_new(history: History, observer: str) -> bool:
 def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Incident]:
     """Return live nodes that live observers dropped (R61), and observers that dropped all others at once: CLUSTER RESET (R82)."""
     reset_ns = {old: ts_ns for old, _, ts_ns in resets}
-    dropped: list[Step] = []
-    known_again: list[Step] = []
+    by_node: dict[str, list[Step]] = {}
+    at_once: dict[tuple[str, int], list[Step]] = {}
     for (observer, node), rows in history.views.items():
         for at, row in enumerate(rows):
             end_ns = row.valid_to_ns
@@ -123,35 +123,21 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 continue  # only an earlier-dated change of slots
             if reset_ns.get(observer, end_ns + 1) <= end_ns:
                 continue  # the observer forgot all nodes with its own id
-            dropped.append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
+            at_once.setdefault((observer, end_ns), []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
             if after is not None:
-                known_again.append(Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref))
-    at_once: dict[tuple[str, int], list[Step]] = {}
-    for step in dropped:
-        at_once.setdefault((step.actor, step.ts_ns), []).append(step)
+                again = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref)
+                by_node.setdefault(node, []).append(again)
     incidents = []
-    by_node: dict[str, list[Step]] = {}
     for (observer, ts_ns), steps in at_once.items():
         knows = (history.view_at(observer, node, ts_ns) for node in history.nodes if node != observer)
         if len(steps) > 1 and not any(knows):
-            incidents.append(
-                Incident(
-                    kind=IncidentKind.MEMBERSHIP,
-                    variant="reset",
-                    subject=observer,
-                    started_ns=ts_ns,
-                    ended_ns=ts_ns,
-                    nodes=(observer,),
-                    steps=tuple(steps),
-                )
-            )
-        else:
-            for step in steps:
-                by_node.setdefault(step.subject, []).append(step)
-    for step in known_again:
-        if step.subject in by_node:
-            by_node[step.subject].append(step)
+            incidents.append(_reset(observer, "", ts_ns, (observer,), steps))
+            continue
+        for step in steps:
+            by_node.setdefault(step.subject, []).append(step)
     for node, steps in by_node.items():
+        if all(step.kind == EventKind.KNOWN_AGAIN for step in steps):
+            continue  # met again by an observer that was reset
         steps.sort(key=lambda change: (change.ts_ns, change.actor))
         observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == EventKind.FORGOTTEN))
         incidents.append(
@@ -227,17 +213,22 @@ def _replaced(replacement: _Replacement) -> Incident:
     )
 
 
-def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
-    ref = history.views[new, new][0].ref
+def _renamed(history: History, old: str, new: str, ts_ns: int) -> Incident:
+    step = Step(ts_ns, EventKind.NEW_ID, old, new, ref=history.views[new, new][0].ref)
+    return _reset(old, new, ts_ns, (new,), [step])
+
+
+def _reset(node: str, new: str, ts_ns: int, nodes: tuple[str, ...], steps: list[Step]) -> Incident:
+    """Return CLUSTER RESET of *node*, which has the id *new* now; empty for the same id."""
     return Incident(
         kind=IncidentKind.MEMBERSHIP,
         variant="reset",
-        subject=old,
+        subject=node,
         winner=new,
         started_ns=ts_ns,
         ended_ns=ts_ns,
-        nodes=(new,),
-        steps=(Step(ts_ns, EventKind.NEW_ID, old, new, ref=ref),),
+        nodes=nodes,
+        steps=tuple(steps),
     )
 
 
