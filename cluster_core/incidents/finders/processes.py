@@ -15,7 +15,7 @@ from cluster_core.incidents.finders.failures import in_story_order, restart_step
 from cluster_core.incidents.finders.outages import Service, lengths, outage_step
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
-from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.incident import Incident
 from cluster_core.kinds import EventKind, IncidentKind
 
 ROLLING_MIN: Final = 3
@@ -70,10 +70,10 @@ def _is_covered(restart: Restart, incidents: Iterable[Incident]) -> bool:
 
 
 def _restart(history: History, group: Sequence[Restart], variant: str, service: Service) -> Incident:
-    steps: list[Step] = []
-    for restart in group:
-        steps += restart_steps(restart)
-        steps += [step for resync in history.resyncs if _belongs(resync, restart) for step in resync_steps(resync)]
+    steps = [step for restart in group for step in restart_steps(restart)]
+    for resync in history.resyncs:
+        if any(_belongs(resync, restart) for restart in group):
+            steps += resync_steps(resync)
     nodes = tuple(dict.fromkeys(restart.node for restart in group))
     outages = [
         outage

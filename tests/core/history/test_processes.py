@@ -121,6 +121,14 @@ def test_successive_restarts_are_a_rolling_restart() -> None:
     assert [step.kind for step in incident.steps] == ["process-ended", "process-started"] * 3
 
 
+def test_a_copy_after_restarts_of_both_nodes_is_one_step() -> None:
+    lines = sorted([*wiped(0), *restart(REPLICA, 9.3), *restart(THIRD, 30)], key=lambda entry: entry.ts_ns)
+
+    (incident,) = [found for found in find_incidents(history(lines)) if found.kind == IncidentKind.RESTART]
+
+    assert [step.kind for step in incident.steps].count(EventKind.FULL_RESYNC) == 1
+
+
 def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
     (incident,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
 
