@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ settings.register_profile("ci", settings.get_profile("test"), derandomize=True, 
 settings.register_profile("check", settings.get_profile("test"), max_examples=10)
 settings.register_profile("all", settings.get_profile("test"), max_examples=300)
 settings.load_profile("ci" if os.environ.get("CI") else "test")
+
+gc.set_threshold(50_000)
 
 DATA = Path(__file__).parent / "data"
 
@@ -54,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by its needs; groups come first, then Spark tests, the longest."""
+    """Mark every test by its needs; the longest come first: groups, then tests that start processes."""
     no_browser = what_is_missing()
     for item in items:
         asked = {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}
@@ -65,10 +68,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("servers")
         if no_browser and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=no_browser))  # here, so that the summary names the files
+    ranks = {}
     for item in items:
-        if name := _group_of(item):
-            item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: (not _group_of(item), "tutorial" not in _group_of(item)))
+        if group := _group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+        ranks[item] = ("tutorial" not in group, not group, not item.get_closest_marker("processes"))
+    items.sort(key=ranks.__getitem__)
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay until the end: the garbage collector leaves them alone."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """A process that is about to end takes seconds to look through what it holds."""
+    gc.freeze()
 
 
 def _group_of(item: pytest.Item) -> str:
@@ -119,8 +134,11 @@ def _has_jvm(node: Any) -> bool:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndGroups | None:
-    """The scheduler of ``--dist loadgroup``."""
-    return FilesAndGroups(config, log) if config.getoption("dist") == "loadgroup" else None
+    """The scheduler of ``--dist loadgroup``, which keeps the order of the collection."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # else a file of one test comes last, though it may be the longest
+    return FilesAndGroups(config, log)
 
 
 @pytest.fixture(autouse=True)
