@@ -94,20 +94,20 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
 def test_zones_are_kept_or_relaxed_as_little_as_works():
     """Three masters in one zone, one in the other: with equal shares the first zone holds three quarters."""
     masters = [Master("a", zone="x"), Master("b", zone="x"), Master("c", zone="x"), Master("d", zone="y")]
-    cluster = problem([1] * 400, "a" * 100 + "b" * 100 + "c" * 100 + "d" * 100, masters, tolerance=0.2)
+    cluster = problem([1] * 200, "a" * 50 + "b" * 50 + "c" * 50 + "d" * 50, masters, tolerance=0.2)
     asked = replace(cluster, zone_share_max=Fraction(72, 100))
     plan = make_plan(asked)
     tight = make_plan(replace(cluster, zone_share_max=Fraction(1, 2)))
 
     assert not plan.zone_relaxed
-    assert plan.owners_after.count("d") >= 112
+    assert plan.owners_after.count("d") >= 56
     assert check_plan(asked, plan) == []
     assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
 
 
 def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up():
     """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
-    asked = random_problem(3, 6, 400, skew=0.3, tolerance=0.05)
+    asked = random_problem(3, 6, 200, skew=0.3, tolerance=0.05)
     plan = make_plan(asked)
     ids, loads = [master.id for master in asked.masters], np.array([*asked.loads.values()], object)
     owner = np.array([ids.index(name) for name in asked.owners])
