@@ -12,6 +12,8 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.signals import caught_signals
 from slotscope.runtime.text import printable
 
+KEEP_MIN_S = 3600
+
 
 def command(request: Request) -> None:
     """Write new recordings of record to the tables of history, one snapshot a cluster, named after it.
@@ -27,6 +29,8 @@ def command(request: Request) -> None:
         raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")
     if request.every.total_seconds() <= 0 or request.lateness.total_seconds() < 0:
         raise InputError("--every must be more than 0, --lateness not negative")
+    if request.keep.total_seconds() < KEEP_MIN_S:
+        raise InputError("--keep must be 1h or more: batches read the latest messages and polls again")
 
     def tell(followed: Followed) -> None:
         lines = (printable(followed.line()),)

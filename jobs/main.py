@@ -142,7 +142,7 @@ COMMANDS = {
         "jobs.follow:command",
         "Reconstruct history from recordings as they arrive",
         "slotscope follow --landing s3://bucket/landing --webhook https://alerts.example/hook",
-        ("landing", "once", "every", "lateness", "on-incident", "webhook", "metrics", "root"),
+        ("landing", "once", "every", "lateness", "keep", "on-incident", "webhook", "metrics", "root"),
     ),
     "fleet": Command(
         FLEET,
@@ -176,7 +176,7 @@ COMMANDS = {
         DATA,
         "jobs.upkeep:maintain_command",
         "Compact the tables and remove replaced files",
-        "slotscope tables maintain --retention-hours 168",
+        "slotscope tables maintain",
         ("retention-hours", "log-retention-days", "abandoned-hours", "root"),
     ),
     "tables migrate": Command(

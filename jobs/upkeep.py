@@ -7,8 +7,6 @@ import sys
 from slotscope.options import Flag, Paths, TableOptions, options
 
 ABANDONED_H = 48
-RETENTION_H = 168
-"""Hours after which Delta itself removes replaced files."""
 
 
 @options
@@ -27,10 +25,10 @@ class ForgetRequest(TableOptions):
 class MaintainRequest(TableOptions):
     """Options of `slotscope tables maintain`."""
 
-    retention_hours: int = RETENTION_H
-    """Retention of replaced files in hours, for readers of older versions"""
+    retention_hours: int | None = None
+    """Retention of replaced files in hours, for readers of older versions. Default: by table, 6 hours, gold 30 days"""
     log_retention_days: int | None = None
-    """History of the tables in days (delta.logRetentionDuration). Default: 30 for new tables"""
+    """History of the tables in days (delta.logRetentionDuration). Default: unchanged; new tables keep 6 hours, gold ones 30 days"""
     abandoned_hours: int = ABANDONED_H
     """Age in hours after which an unfinished run counts as failed"""
 

@@ -24,13 +24,11 @@ UNSIGNED: Final = pa.decimal128(20, 0)
 """Unsigned 64-bit number: epochs, offsets and module ids on the wire."""
 UNSIGNED_MAX: Final = 10**20 - 1
 SMALL_MAX: Final = 2**31 - 1
-LAYOUT: Final = {
-    "delta.checkpointInterval": "20",
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
-    "delta.setTransactionRetentionDuration": "interval 7 days",
-}
-"""Properties of every new table; ``slotscope tables maintain --log-retention-days`` changes the log retention."""
+LAYOUT: Final = {"delta.checkpointInterval": "20", "delta.setTransactionRetentionDuration": "interval 1 days"}
+"""Properties of every new table."""
+VERSIONS_KEPT: Final = "interval 6 hours"
+"""How long versions of bronze and silver tables can be read: a follower writes some thousands a day."""
+GOLD_VERSIONS_KEPT: Final = "interval 30 days"
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
@@ -76,7 +74,10 @@ class Table:
     @property
     def properties(self) -> dict[str, str]:
         """The Delta properties of a new table; consumers of gold tables can read the changes between two versions."""
-        return LAYOUT | ({"delta.enableChangeDataFeed": "true"} if self.name.startswith("gold/") else {})
+        is_gold = self.name.startswith("gold/")
+        kept = GOLD_VERSIONS_KEPT if is_gold else VERSIONS_KEPT
+        lasting = {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
+        return LAYOUT | lasting | ({"delta.enableChangeDataFeed": "true"} if is_gold else {})
 
     @property
     def unlabelled(self) -> pa.Schema:

@@ -28,7 +28,19 @@ Text = Annotated[str, Parameter(show_default=False)]
 """Text that is empty by default."""
 
 
-Interval = Annotated[timedelta, Parameter(show_default=lambda interval: f"{interval.total_seconds():g}s")]
+Interval = Annotated[timedelta, Parameter(show_default=lambda interval: _in_units(interval))]
+
+
+def _in_units(interval: timedelta) -> str:
+    """*interval* as an option takes it: 30d, 12h, 45s."""
+    days, seconds = interval.days, interval.total_seconds()
+    return (
+        f"{days}d"
+        if interval == timedelta(days=days)
+        else f"{seconds / 3600:g}h"
+        if seconds % 3600 == 0
+        else f"{seconds:g}s"
+    )
 
 
 def _listed(values: tuple[object, ...]) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from functools import cache
+from itertools import accumulate, groupby, pairwise
 from typing import Final, NamedTuple
 
 from cluster_core.formats.prometheus_answer import HOLE, MetricSample
@@ -198,15 +199,20 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
     yield from _failed_scrapes(node, samples.get((node, Source.METRICS), ()))
     answers = samples.get((node, Source.POLL), ())
     other_answers = [mine for (other, source), mine in samples.items() if source is Source.POLL and other != node]
-    pause_ns, slow_ns = _pause_ns(answers), _slow_ns(answers)
-    for before, after in pairwise(answers):
+    usual = cache(lambda at: (_pause_ns(other_answers[at]), _slow_ns(other_answers[at])))
+
+    def others_answered(from_ns: int, to_ns: int) -> bool:
+        return any(_answered_all(mine, from_ns, to_ns, *usual(at)) for at, mine in enumerate(other_answers))
+
+    (pause_ns, slow_ns), (earlier, later) = (_pause_ns(answers), _slow_ns(answers)), _run_ids(answers)
+    for at, (before, after) in enumerate(pairwise(answers)):
         due_ns = before.ts_ns + int(HOLE * pause_ns)
         is_late = after.ts_ns - after.ts_min_ns > slow_ns
-        is_same = _is_same_process(before, after)
+        is_same = _is_same_process(before, after, earlier[at], later[at + 1])
         missed_ns = before.ts_ns + MISSED_POLLS * pause_ns if is_same else due_ns
         if not pause_ns or (after.ts_min_ns <= missed_ns and not is_late):
             continue
-        if any(_answered_all(other, before.ts_ns, after.ts_ns) for other in other_answers):
+        if others_answered(before.ts_ns, after.ts_ns):
             high_ns = min(due_ns, after.ts_min_ns)
             low_ns, low_end_ns = before.ts_min_ns, high_ns if is_same else before.ts_ns
             if is_late:
@@ -215,14 +221,27 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
             yield Interval(node, Lack.UNREACHED, low_ns, high_ns, low_end_ns, after.ts_ns)
     last_ns = max((other[-1].ts_ns for other in other_answers if other), default=0)
     due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
-    if last_ns > due_ns + pause_ns and any(_answered_all(other, answers[-1].ts_ns, last_ns) for other in other_answers):
+    if last_ns > due_ns + pause_ns and others_answered(answers[-1].ts_ns, last_ns):
         yield Interval(node, Lack.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
 
 
-def _is_same_process(before: MetricSample, after: MetricSample) -> bool:
-    """Return whether both samples are from one process; otherwise only a connection may have failed."""
-    if before.server_run_id and after.server_run_id:
-        return before.server_run_id == after.server_run_id
+def _run_ids(answers: Sequence[MetricSample]) -> tuple[list[str], list[str]]:
+    """Return the last known run id at each sample, and the next one: few samples have it."""
+    ids = [answer.server_run_id for answer in answers]
+
+    def latest(known: str, mine: str) -> str:
+        return mine or known
+
+    earlier = list(accumulate(ids, latest))
+    later = list(accumulate(reversed(ids), latest))
+    return earlier, later[::-1]
+
+
+def _is_same_process(before: MetricSample, after: MetricSample, earlier: str, later: str) -> bool:
+    """Return whether both samples are from one process, by the run ids known around them; then only a connection may have failed."""
+    known = {earlier, later} - {""}
+    if known:
+        return len(known) == 1
     return before.messages_sent is not None and before.messages_sent <= (after.messages_sent or 0)
 
 
@@ -249,9 +268,9 @@ def _slow_ns(answers: Sequence[MetricSample]) -> int:
     return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
 
 
-def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
-    """Return whether a node replied to every request in time."""
-    pause_ns, slow_ns = HOLE * _pause_ns(answers), _slow_ns(answers)
+def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int, usual_ns: int, slow_ns: int) -> bool:
+    """Return whether a node with the *usual_ns* pause between polls replied to every request in time."""
+    pause_ns = HOLE * usual_ns
     begin = max(0, bisect_right(answers, from_ns, key=lambda answer: answer.ts_ns) - 1)
     end = bisect_left(answers, to_ns, key=lambda answer: answer.ts_ns) + 1
     mine = answers[begin:end]

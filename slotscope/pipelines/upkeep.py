@@ -29,6 +29,7 @@ from slotscope.runtime.storage.delta_files import (
     open_at,
     query_sources,
     read_rows,
+    remove_old_files,
     retry,
 )
 from slotscope.runtime.storage.runs import State, drop_stage
@@ -142,13 +143,13 @@ def _remove(root: str, names: Iterable[str]) -> None:
 def maintain(
     *,
     root: str,
-    retention_hours: int,
+    retention_hours: int | None = None,
     log_retention_days: int | None = None,
     abandoned_hours: int,
     now: datetime | None = None,
 ) -> Answer:
     """Join small files and remove old ones, table by table; then name the snapshots that no run has finished."""
-    if retention_hours < 1 or abandoned_hours < 1:
+    if (retention_hours is not None and retention_hours < 1) or abandoned_hours < 1:
         raise InputError(
             "--retention-hours and --abandoned-hours must be at least 1: readers and writers at work need them"
         )
@@ -163,8 +164,9 @@ def maintain(
                 if log_retention_days is not None:
                     _keep_log(location(root, table), log_retention_days)
                 joined = compact(root, table)
-                gone, waiting = _vacuum(location(root, table), retention_hours)
-            note = f"{plural(waiting, 'file')} younger than {retention_hours} h kept" if waiting else ""
+                gone = remove_old_files(root, table, retention_hours)
+                waiting = len(open_at(location(root, table)).vacuum(0, enforce_retention_duration=False, full=True))
+            note = f"{plural(waiting, 'file')} of recent versions kept" if waiting else ""
             rows.append((table.name, joined, gone, note))
     if not rows:
         raise InputError(f"{root}: no tables; is --root right, and did a job write there?")
@@ -182,13 +184,6 @@ def _keep_log(place: str, days: int) -> None:
     name, value = "delta.logRetentionDuration", f"interval {days} days"
     if retry(place, lambda opened: opened.metadata()).configuration.get(name) != value:
         retry(place, lambda opened: opened.alter.set_table_properties({name: value}))
-
-
-def _vacuum(place: str, retention_h: int) -> tuple[int, int]:
-    """Remove the files that a table has not held for *retention_h* hours; return their number and that of younger ones."""
-    gone = retry(place, lambda opened: opened.vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
-    young = retry(place, lambda opened: opened.vacuum(0, dry_run=True, enforce_retention_duration=False))
-    return len(gone), len(young)
 
 
 def _mark_killed(root: str, before: datetime) -> None:

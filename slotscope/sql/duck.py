@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
 from schemas.catalogue import TABLES, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
@@ -27,10 +24,11 @@ def connect(root: str) -> DuckDBPyConnection:
 
     if not any(exists(root, table) for table in TABLES):
         raise InputError(f"{root}: no tables; is --root right, and did a job write there?")
+    check_format(root)
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for table in TABLES:
-        connection.register(table.sql_name, _rows_of(root, table))
+        connection.register(table.sql_name, dataset(root, table))
     for view in VIEWS:
         connection.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
     return connection
@@ -62,11 +60,3 @@ def contents(root: str) -> Answer:
 def find_unwritten(root: str, query: str) -> list[Table]:
     """Return tables that *query* reads, directly or by views, and that *root* does not have."""
     return [table for table in tables_named(query) if not exists(root, table)]
-
-
-def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
-    """Return the current rows of *table*, read lazily; columns that older rows lack are null."""
-    if not exists(root, table):
-        return table.schema.empty_table()
-    check_format(root)
-    return dataset(root, table)

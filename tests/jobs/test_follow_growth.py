@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +25,28 @@ RECORDED = [
     json.loads(line) for line in gzip.decompress((DATA / "polled-restart" / "polls.jsonl.gz").read_bytes()).splitlines()
 ]
 """Polls of six nodes with one restart."""
+REPLICA = "127.0.0.1:22115"
 
 
-def put_round(landing: Path, number: int) -> None:
-    """The recorded polls, then half an hour of a quiet cluster with a poll of each node a minute."""
-    last = {poll["node"]: poll for poll in RECORDED}
+def put_round(landing: Path, number: int, dead: str = "") -> None:
+    """The recorded polls, then half an hour of a quiet cluster with a poll of each node a minute.
+
+    With a *dead* replica the half hour alone, in which the others have marked it FAIL.
+    """
+    last = {poll["node"]: poll for poll in RECORDED if "text" in poll}
+    if dead:
+        address, is_fail = f" {dead}@", re.compile(rf"( {dead}\S* slave)( .*) connected")
+        last = {
+            node: poll | {"text": is_fail.sub(r"\1,fail\2 disconnected", poll["text"])}
+            for node, poll in last.items()
+            if node != dead and address in poll["text"]
+        }
     end_ns = RECORDED[-1]["time"]
     quiet = [(poll, end_ns + minute * MINUTE - poll["time"]) for minute in range(1, 31) for poll in last.values()]
     polls = [
         poll
         | {"time": poll["time"] + shift_ns + number * ROUND_NS, "asked": poll["asked"] + shift_ns + number * ROUND_NS}
-        for poll, shift_ns in [*((poll, 0) for poll in RECORDED), *quiet]
+        for poll, shift_ns in [*((poll, 0) for poll in RECORDED if not dead), *quiet]
     ]
     polls.sort(key=lambda poll: poll["time"])
     name = RecordedFile("", polls[0]["asked"], polls[-1]["time"] + 1000, "jsonl").name
@@ -63,3 +76,36 @@ def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_
     assert len(rows_of(root)[0]) >= 3
     assert 0 < len(read) < len(polls) / 4
     assert min(read["ts_ns"].to_pylist()) >= last_ns - RECENT_NS - BEFORE_NS - 2 * MINUTE
+
+
+def test_an_incident_that_stays_open_for_hours_costs_no_more_and_closes_as_in_a_replay_of_all_files(
+    spark, tmp_path
+) -> None:
+    """Rounds 1 to 3 lack a replica; its return closes the incident with the start that the first batch has found."""
+    landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
+    opened = []
+    for number in range(5):
+        put_round(landing, number, REPLICA if number in (1, 2, 3) else "")
+        follow(spark, root, landing, node_timeout_ms=2000)
+        read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]
+        opened.append([row["incident_id"] for row in read_rows(str(root), INCIDENTS, where="ended_ns IS NULL")])
+    follow(spark, whole, landing, node_timeout_ms=2000)
+
+    assert [len(ids) for ids in opened] == [0, 1, 1, 1, 0]
+    assert len(read) < 100
+    assert rows_of(root) == rows_of(whole)
+
+
+def test_polls_older_than_the_retention_are_removed_and_incidents_stay(spark, tmp_path) -> None:
+    landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
+    for number in range(4):
+        put_round(landing, number)
+        follow(spark, root, landing, node_timeout_ms=2000, keep=timedelta(hours=1))
+    follow(spark, whole, landing, node_timeout_ms=2000)
+
+    kept, every = ([row["ts_ns"] for row in read_rows(str(path), NODE_POLLS, order_by="ts_ns")] for path in (root, whole))
+    since_ns = max(every) - ROUND_NS - 60 * MINUTE  # an hour before the last batch but one ended
+    assert set(kept) < set(every)
+    assert [ts_ns for ts_ns in every if ts_ns >= since_ns] == [ts_ns for ts_ns in kept if ts_ns >= since_ns]
+    assert min(kept) >= since_ns - 60 * MINUTE / 24
+    assert rows_of(root)[0] == rows_of(whole)[0]

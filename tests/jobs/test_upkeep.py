@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.upkeep import ABANDONED_H, RETENTION_H
+from jobs.upkeep import ABANDONED_H
 from schemas.gold import NODE_LOAD
 from schemas.history import VOTES
 from schemas.runs import RUNS
@@ -112,7 +112,7 @@ def test_maintain_joins_small_files_frees_space_and_names_unfinished_runs(root, 
     rows = {row["table"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert rows["silver/slot_load"]["files_joined"] == 3
     assert (rows["silver/slot_load"]["files_removed"], rows["silver/slot_load"]["note"]) == (
-        0, "3 files younger than 168 h kept",
+        0, "3 files of recent versions kept",
     )  # fmt: skip
     assert "slotscope tables forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
     assert len(list(Path(root).rglob("part-*.parquet"))) <= before + 2
@@ -127,9 +127,9 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
     run = Run(root, "key-slots", "dead", started_at=NOW - timedelta(hours=1))
     begin_together([run])
     run.for_tasks(SLOT_LOAD).stage(SLOT_LOAD, pa.Table.from_pylist([{"slot": 1, "keys": 1}], SLOT_LOAD.unlabelled))
-    early = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW)
+    early = maintain(root=root, abandoned_hours=2, now=NOW)
     stays = staged.exists()
-    late = maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=2, now=NOW + timedelta(hours=2))
+    late = maintain(root=root, abandoned_hours=2, now=NOW + timedelta(hours=2))
 
     assert stays
     assert not staged.exists()
@@ -141,9 +141,9 @@ def test_maintain_marks_a_killed_run_as_failed_and_removes_its_staged_rows(root)
 
 @pytest.mark.long
 def test_maintain_sets_how_many_days_of_history_tables_keep(root):
-    maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
+    maintain(root=root, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
     version = DeltaTable(f"{root}/{SLOT_LOAD.name}").version()
-    maintain(root=root, retention_hours=RETENTION_H, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
+    maintain(root=root, abandoned_hours=ABANDONED_H, log_retention_days=90, now=NOW)
 
     table = DeltaTable(f"{root}/{SLOT_LOAD.name}")
     assert table.metadata().configuration["delta.logRetentionDuration"] == "interval 90 days"

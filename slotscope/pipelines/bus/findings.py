@@ -6,6 +6,7 @@ messages, to `cluster_core.incidents` on the driver.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -76,13 +77,13 @@ class Notes(NamedTuple):
     scraped: Sequence[NodeViewRow] = ()
 
 
-def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
-    """All rows that the core needs, of polls those since *polls_from_ns*; silver rows are changes and not messages, and are read without Spark."""
+def collect_notes(run: Run, headers: Headers, polls: str) -> Notes:
+    """All rows that the core needs, of polls those that meet *polls*; silver rows are changes and not messages, and are read without Spark."""
 
     has_node = "observer IS NOT NULL OR address IS NOT NULL"
     lines = [logged_line(row) for row in run.read(LOG_EVENTS, LINE_COLUMNS, has_node)]
-    are_recent = f"observer IS NOT NULL AND ts_ns >= {polls_from_ns}"
-    polled = run.read(NODE_POLLS, ("observer", "ts_ns", "asked_ns", *SAMPLED), are_recent)
+    are_needed = f"observer IS NOT NULL AND ({polls})"
+    polled = run.read(NODE_POLLS, ("observer", "ts_ns", "asked_ns", *SAMPLED), are_needed)
     rows = [
         row
         for table, kind in ROWS
@@ -90,7 +91,7 @@ def collect_notes(run: Run, headers: Headers, polls_from_ns: int = 0) -> Notes:
     ]
     gaps = run.read(GAPS, ("source_id", "target_id", "valid_from_ns", "valid_to_ns"))
     metrics = run.read(METRIC_SAMPLES, ("line", *MetricSample._fields))
-    bitmaps, with_open = run.read(SLOT_BITMAPS, ("bitmap_id", "slots")), f"{are_recent} AND {HAS_OPEN_SLOTS}"
+    bitmaps, with_open = run.read(SLOT_BITMAPS, ("bitmap_id", "slots")), f"{are_needed} AND {HAS_OPEN_SLOTS}"
     notes = Notes(
         rows=rows,
         lines=lines,
@@ -272,38 +273,70 @@ BEFORE_NS: Final = 120_000_000_000
 """Time before an incident in which polls belong to it."""
 
 
-def recent_since(incidents: Iterable[Mapping[str, Any]], last_ns: int, lateness_ns: int) -> int:
-    """Return the time from which a batch finds incidents again; earlier batches ended at *last_ns*, and no incident spans the time.
-
-    *incidents* are the stored ones.  An open incident keeps the start before it.
-    """
-    since_ns = last_ns - RECENT_NS - lateness_ns
-    for row in sorted(incidents, key=lambda row: row["started_ns"], reverse=True):
-        if row["started_ns"] < since_ns and (row["ended_ns"] is None or row["ended_ns"] >= since_ns):
-            since_ns = row["started_ns"]
-    return since_ns
+def recent_since(last_ns: int, lateness_ns: int) -> int:
+    """Return the time from which a batch finds incidents again, where the last batch ended at *last_ns*."""
+    return last_ns - RECENT_NS - lateness_ns
 
 
-def polls_since(since_ns: int) -> int:
-    """Start of the polls that a batch needs to find incidents since *since_ns*."""
-    return max(0, since_ns - BEFORE_NS)
+def polls_since(since_ns: int) -> str:
+    """The condition of polls that a batch needs to find incidents since *since_ns*."""
+    return f"ts_ns >= {max(0, since_ns - BEFORE_NS)}"
 
 
 def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from the written and kept rows of *run*'s snapshot.
 
-    Stored incidents and findings of the time before *since_ns* stay.
+    Stored incidents and findings that began before *since_ns* stay.  An incident that lasted until then and changed is found again, with
+    the polls around its start.
     """
-    notes = collect_notes(run, headers, polls_since(since_ns))
+    is_spanning = f"started_ns < {since_ns} AND (ended_ns IS NULL OR ended_ns >= {since_ns})"
+    spanning = _stored(
+        run, INCIDENTS, is_spanning, "incident", "incident_id", "kind", "subject", "started_ns", "ended_ns"
+    )
+    polls = polls_since(since_ns)
+    notes = collect_notes(run, headers, polls)
     history, added = history_of(notes, basis)
     set_up, incidents = find_story(history)
-    findings = find_findings(history)
+    changed = _changed(run, spanning, incidents, since_ns)
+    if changed:
+        windows = (
+            f"ts_ns BETWEEN {row['started_ns'] - BEFORE_NS} AND {row['started_ns'] + RECENT_NS}" for row in changed
+        )
+        run.forget_read(NODE_POLLS)
+        notes = collect_notes(run, headers, " OR ".join((polls, *windows)))
+        history, added = history_of(notes, basis)
+        set_up, incidents = find_story(history)
+    matches = {row["incident"]: _find_again(row, incidents, since_ns) for row in changed}
     recent = [incident for incident in incidents if incident.started_ns >= since_ns]
-    _write(run, history, recent, findings, since_ns)
+    steps = _write(run, history, recent, matches, find_findings(history), since_ns)
     caveats = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
-    views = rows_table(added, NodeViewRow, NODE_VIEWS)
-    return Gold(
-        sum(len(incident.steps) for incident in recent), headers.states, clusters_in(notes.rows), views, caveats
+    return Gold(steps, headers.states, clusters_in(notes.rows), rows_table(added, NodeViewRow, NODE_VIEWS), caveats)
+
+
+def _changed(
+    run: Run, spanning: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], since_ns: int
+) -> list[Mapping[str, Any]]:
+    """Those of the stored incidents *spanning* that ended, go on, or have other steps since *since_ns* than *incidents* show."""
+    is_new = f"at_ns >= {since_ns}"
+    stored = Counter(row["incident"] for row in _stored(run, INCIDENT_STEPS, is_new, "incident")) if spanning else {}
+    changed = []
+    for row in spanning:
+        match = _find_again(row, incidents, since_ns)
+        new_steps = sum(step.ts_ns >= since_ns for step in match.steps) if match is not None else 0
+        if match is None or match.ended_ns != row["ended_ns"] or new_steps != stored.get(row["incident"], 0):
+            changed.append(row)
+    return changed
+
+
+def _find_again(row: Mapping[str, Any], incidents: Sequence[Incident], since_ns: int) -> Incident | None:
+    """The incident of the stored *row* among *incidents*; its start may differ where its first polls were not read."""
+    same = [
+        incident
+        for incident in incidents
+        if (incident.kind, incident.subject or None) == (row["kind"], row["subject"]) and incident.started_ns < since_ns
+    ]
+    return max(
+        same, key=lambda incident: (incident.incident_id == row["incident_id"], incident.started_ns), default=None
     )
 
 
@@ -335,10 +368,19 @@ def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, found
     run.check("steps", {**steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 
-def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding], since_ns: int) -> None:
+def _write(
+    run: Run,
+    history: History,
+    recent: Sequence[Incident],
+    matches: Mapping[int, Incident | None],
+    findings: Sequence[Finding],
+    since_ns: int,
+) -> int:
+    """Replace the incidents since *since_ns* by *recent*, and those with the numbers of *matches*; return the number of steps."""
     names = name_all(history.nodes, history.addresses)
-    kept = len(_stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident"))
-    numbered = list(enumerate(incidents, kept + 1))
+    kept = max((row["incident"] for row in _stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident")), default=0)
+    again = [(number, incident) for number, incident in matches.items() if incident is not None]
+    numbered = [*again, *enumerate(recent, kept + 1)]
     incident_rows = [
         incident_row(number, incident, summary_of(incident, names), history.addresses) for number, incident in numbered
     ]
@@ -346,7 +388,8 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
         row for number, incident in numbered for row in step_rows(number, incident, lambda step: step_text(step, names))
     ]
     kinds = ((incident_rows, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS))
-    changes = [tables.Change(rows_table(rows, row, table), table, f"incident > {kept}") for rows, row, table in kinds]
+    replaced = " OR ".join([f"incident > {kept}", *(f"incident = {number}" for number in matches)])
+    changes = [tables.Change(rows_table(rows, row, table), table, replaced) for rows, row, table in kinds]
     finding_rows = [
         finding_row(0, finding) for finding in findings if finding.last_ns is None or finding.last_ns >= since_ns
     ]
@@ -357,6 +400,7 @@ def _write(run: Run, history: History, incidents: list[Incident], findings: list
     rows.sort(key=lambda row: (SEVERITY_ORDER.index(row["severity"]), row["first_ns"] or 0, *_about(row)))
     by_number = [row | {"finding": number} for number, row in enumerate(rows, 1)]
     tables.apply_changes([*changes, tables.Change(as_table(FINDINGS, by_number), FINDINGS)], run)
+    return len(steps)
 
 
 def _about(finding: Mapping[str, Any]) -> tuple[str, str, str]:

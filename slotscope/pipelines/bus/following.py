@@ -113,10 +113,10 @@ class Folded(NamedTuple):
 
 def standing(root: str, clusters: Sequence[str], batch: Batch) -> Standing:
     """Return how far *clusters* have come, by the runs and states under *root*."""
+    if not delta_files.exists(root, RUNS):
+        return Standing(frozenset(), frozenset())
     where = delta_files.any_of("snapshot_id", clusters)
     failed = _failed(root, where)
-    if not delta_files.exists(root, REPLAY_STATE):
-        return Standing(frozenset(), failed)
     columns = ("snapshot_id", "version", "options")
     rows = delta_files.read_rows(root, REPLAY_STATE, columns=columns, where=where, part=CAPTURE_PART)
     readable = [row for row in rows if row["version"] == STATE_VERSION]
@@ -131,8 +131,6 @@ def standing(root: str, clusters: Sequence[str], batch: Batch) -> Standing:
 
 def _failed(root: str, where: str) -> frozenset[str]:
     """The snapshots that were set aside by their last run."""
-    if not delta_files.exists(root, RUNS):
-        return frozenset()
     ended = f"{where} AND {delta_files.any_of('state', (State.COMPLETE, State.FAILED))}"
     columns = ("snapshot_id", "reason")
     rows = delta_files.read_rows(root, RUNS, columns=columns, where=ended, order_by="started_at", job=JOB)
@@ -210,7 +208,7 @@ def stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
     for table in (*READ_BY_FOLDS, CLUSTERS):
         for name, rows in _rows_by_snapshot(root, table, delta_files.any_of(table.key[0], names), names).items():
             tables[name][table] = rows
-    polls = " OR ".join(_recent_polls(name, states[name], tables[name][INCIDENTS]) for name in names)
+    polls = " OR ".join(_recent_polls(name, states[name]) for name in names)
     for name, rows in _rows_by_snapshot(root, NODE_POLLS, polls, names).items():
         tables[name][NODE_POLLS] = rows
     where = " OR ".join(filter(None, map(_unsettled_messages, names, states.values()))) or "FALSE"
@@ -219,13 +217,12 @@ def stored_rows(runs: Sequence[Run]) -> dict[str, dict[Table, pa.Table]]:
     return tables
 
 
-def _recent_polls(name: str, states: pa.Table, incidents: pa.Table) -> str:
+def _recent_polls(name: str, states: pa.Table) -> str:
     """The condition of stored polls that a fold reads again."""
     capture = states.filter(pc.field("part") == CAPTURE_PART).select(["options"]).to_pylist()
     options = [json.loads(row["options"]) for row in capture]
-    rows = incidents.select(["started_ns", "ended_ns"]).to_pylist()
-    since_ns = max((recent_since(rows, option["last_ns"], option["lateness_ns"]) for option in options), default=0)
-    return f"({delta_files.any_of('snapshot_id', [name])} AND ts_ns >= {polls_since(since_ns)})"
+    since_ns = max((recent_since(option["last_ns"], option["lateness_ns"]) for option in options), default=0)
+    return f"({delta_files.any_of('snapshot_id', [name])} AND {polls_since(since_ns)})"
 
 
 def _unsettled_messages(name: str, states: pa.Table) -> str:
@@ -238,7 +235,7 @@ def _unsettled_messages(name: str, states: pa.Table) -> str:
 def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of *table* that meet *where*, by its first column; of polls only texts with open slots."""
     tables, start = dict.fromkeys(names, table.stored.empty_table()), 0
-    if where == "FALSE" or not delta_files.exists(root, table):
+    if where == "FALSE":
         return tables
     needed = {"text": f"CASE WHEN {HAS_OPEN_SLOTS} THEN text END AS text"} if table is NODE_POLLS else {}
     columns = ", ".join(needed.get(name, f'"{name}"') for name in table.columns)
@@ -464,6 +461,7 @@ class Follower:
             Inputs.of_landing(files, self._request.log_node),
             batch=batch,
             lateness_ns=int(self._request.lateness.total_seconds() * 1e9),
+            keep_ns=int(self._request.keep.total_seconds() * 1e9),
             warnings=[self._lost(cluster, files)] if is_anew else [],
         )
 

@@ -33,7 +33,6 @@ from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
-from schemas.incidents import INCIDENTS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import check_figures, recent_since, write_gold
 from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
@@ -80,6 +79,8 @@ LOGGED_EVENTS = (
     f" WHERE observer IS NOT NULL AND ({any_of('kind', EVENT_KINDS)} OR kind LIKE 'manual-failover%')"
 )
 """Events come from logs where there are no captures."""
+EXPIRY_STEPS = 24
+"""Parts of the retention; messages and polls are removed when one more part of them is too old."""
 BYTES_HERE_MAX = 8 << 20
 """Bytes of inputs up to which the driver holds messages and evidence instead of Spark."""
 
@@ -103,9 +104,11 @@ class HistoryReplay:
         *,
         batch: Batch | None = None,
         lateness_ns: int = LATENESS_NS,
+        keep_ns: int | None = None,
         warnings: Sequence[Caveat] = (),
     ) -> None:
         self._batch = batch
+        self._keep_ns = keep_ns
         self._kept: list[DataFrame] = []
         self._lateness_ns = lateness_ns
         self._states = States(request, inputs, batch, lateness_ns)
@@ -261,7 +264,7 @@ class HistoryReplay:
         if run.cluster is None or self._spark is None or not runs_here(self._spark):
             return None
         run.continues = state is not None
-        ours = run.for_tasks(history.BUS_MESSAGES, _new_messages(state))
+        ours = run.for_tasks(history.BUS_MESSAGES, self._replaced_messages(state))
         noted = bind(task_notes, run=ours, states=self._states.of_headers(run, state))
         return MessageTable(ours, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
@@ -317,12 +320,22 @@ class HistoryReplay:
             )
         tables.apply_changes(changes, self._run)
 
+    def _replaced_messages(self, state: State | None) -> str:
+        """The condition of stored messages that this fold replaces or removes."""
+        return f"{_new_messages(state)} OR {self._expired(state)}"
+
+    def _expired(self, state: State | None) -> str:
+        """The condition of stored messages and polls that are too old to keep; it advances in steps, so few batches rewrite files for it."""
+        if state is None or self._keep_ns is None:
+            return "FALSE"
+        step_ns = max(1, self._keep_ns // EXPIRY_STEPS)
+        return f"ts_ns < {(state.options['last_ns'] - self._keep_ns) // step_ns * step_ns}"
+
     def _recent_since(self, state: State | None) -> int:
         """Return the time from which this batch finds incidents again; 0 for all."""
         if state is None or self._batch is None:
             return 0
-        stored = self._run.read(INCIDENTS, ("started_ns", "ended_ns"), staged=False)
-        return recent_since(stored, state.options["last_ns"], self._lateness_ns)
+        return recent_since(state.options["last_ns"], self._lateness_ns)
 
     def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
         """Return headers from the notes of the task, else from the table."""
@@ -380,7 +393,7 @@ class HistoryReplay:
 
     def _seen(self, read: _Read, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
         """The tables of the captures; messages that *state* has not settled are replaced."""
-        lasting = _new_messages(state)
+        lasting = self._replaced_messages(state)
         rows, seen = read.rows, read.seen
         stored = _stored(read)
         if stored:
@@ -390,7 +403,7 @@ class HistoryReplay:
             yield Change(of_kind(rows, captured.MESSAGE).select("blob"), history.BUS_MESSAGES, lasting, by)
         else:
             yield Change(unpacked(rows, captured.MESSAGE, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
-        yield Change(unpacked(seen, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
+        yield Change(unpacked(seen, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, _new_messages(state))
         yield Change(unpacked(seen, captured.BAD, BAD_RECORDS), BAD_RECORDS)
         yield Change(unpacked(seen, captured.LINK_ROWS, history.LINKS), history.LINKS)
         yield Change(unpacked(seen, captured.GAP_ROWS, history.GAPS), history.GAPS)
@@ -427,13 +440,13 @@ class HistoryReplay:
         """Polls, log events and metrics of new files; rows of known files stay."""
         known = state.options["files"] if state is not None else {}
         recorded = [file.path for file in self._inputs.recorded]
-        for files, kind, table in (
-            (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
-            (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
+        for files, kind, table, expired in (
+            (self._inputs.polls, captured.POLLS, history.NODE_POLLS, self._expired(state)),
+            (self._inputs.logs, captured.LOGS, history.LOG_EVENTS, "FALSE"),
         ):
             new = [path for path in (*recorded, *(file.path for file in files)) if path not in known]
             if new:
-                yield Change(unpacked(seen, kind, table), table, any_of("source", new))
+                yield Change(unpacked(seen, kind, table), table, f"{any_of('source', new)} OR {expired}")
         if self._inputs.metrics:
             samples = unpacked(seen, captured.METRICS, history.METRIC_SAMPLES)
             yield Change(samples, history.METRIC_SAMPLES, f"line > {facts['metrics_before']}")

@@ -166,6 +166,8 @@ def _reason(error: Exception) -> str:
 
 def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
     """Write pages and notify of incidents that changed in *clusters* since the last call; return a line for each change."""
+    if not clusters:
+        return []
     rows = _by_cluster(root, INCIDENTS, clusters, *_COLUMNS, order_by="incident")
     states = _by_cluster(root, INCIDENT_STATES, clusters)
     lines, known = [], {}
@@ -218,9 +220,7 @@ def _spread(
 def _by_cluster(
     root: str, table: Table, clusters: Sequence[str], *columns: str, order_by: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of *table* by cluster; none where nothing was written yet."""
-    if not delta_files.exists(root, table):
-        return {}
+    """The rows of *table* by cluster."""
     names = ("snapshot_id", "cluster", *columns) if columns else ()
     where = delta_files.any_of("snapshot_id", clusters)
     by_cluster: dict[str, list[dict[str, Any]]] = {}

@@ -64,6 +64,8 @@ class FollowOptions(LogOptions):
     """Interval between looks for new files, as 10s or 1m"""
     lateness: Interval = timedelta(seconds=45)
     """Watermark delay; later data is dropped and reported. Longer than --every of record plus the transfer"""
+    keep: Interval = timedelta(days=30)
+    """Retention of messages and polls (bronze/bus_messages, bronze/node_polls), as 12h or 30d. Beliefs, events and incidents stay"""
     on_incident: Text = ""
     """Command run when an incident opens, closes or is withdrawn, without a shell: JSON on standard input; SLOTSCOPE_CLUSTER, SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND, SLOTSCOPE_STATE, SLOTSCOPE_PAGE in the environment"""
     webhook: Text = ""

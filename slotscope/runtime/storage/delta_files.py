@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
-COMPACT_EVERY: Final = 50
-"""Versions of a table after which its small files are joined."""
+TIDY_EVERY: Final = 50
+"""Versions of a table after which its small files are joined and its old ones removed."""
 ATTEMPTS_MAX: Final = 30
 """Attempts at a commit: jobs of a whole fleet may end in the same second."""
 PAUSE_S: Final = 0.02
 """First pause between attempts; random, and ten times as long at the end."""
-JOINED_BYTES: Final = 64 << 20
-"""Files are joined up to this size."""
+JOINED_BYTES: Final = 32 << 20
+"""Files are joined up to this size; a join writes as much again every `TIDY_EVERY` versions."""
 JOINING: Final = "slotscope-joining"
 """Application id of the transactions that claim a table for a join of files; their version is the end of the claim in ms."""
 CLAIM_MS: Final = 3_600_000
@@ -143,9 +143,10 @@ def commit_rows(
         return opened.version() if opened is not None else 0
 
     version = retry(place, commit)
-    if version > 1 and version % COMPACT_EVERY <= 1:  # a run makes two of silver/runs
+    if version > 1 and version % TIDY_EVERY <= 1:  # a run makes two of silver/runs
         with suppress(PlaceError, TryAgainError):
             compact(root, table)
+            remove_old_files(root, table)
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]] | pa.Table) -> None:
@@ -216,6 +217,15 @@ def compact(root: str, table: Table) -> int:
     return retry(place, join)
 
 
+def remove_old_files(root: str, table: Table, retention_h: int | None = None) -> int:
+    """Remove the files that *table* has not held for *retention_h* hours, or as long as its versions are kept; return their number.
+
+    A checkpoint forgets files that were replaced long ago, so all files are listed.
+    """
+    place = location(root, table)
+    return len(retry(place, lambda opened: opened.vacuum(retention_h, False, False, full=True)))
+
+
 def read_rows(
     root: str,
     table: Table,
@@ -254,9 +264,9 @@ def query_table(root: str, sql: str, *tables: Table) -> pa.Table:
     engine = QueryBuilder()
     with _reading(", ".join(location(root, table) for table in tables)):
         for table in tables:
-            there, source = set[str](), "(SELECT 1) WHERE FALSE"
-            if exists(root, table):
-                opened, source = open_at(location(root, table)), f"{table.sql_name}_stored"
+            there, source, opened = set[str](), "(SELECT 1) WHERE FALSE", _opened(location(root, table))
+            if opened is not None:
+                source = f"{table.sql_name}_stored"
                 engine.register(source, opened)
                 there = {field.name for field in opened.schema().fields}
             elif not exists(root, RUNS):
@@ -295,10 +305,12 @@ def _memory_engine() -> DuckDBPyConnection:
     return engine
 
 
-def dataset(root: str, table: Table) -> Dataset:
-    """The current rows of *table*, read lazily; null in columns that older rows lack."""
+def dataset(root: str, table: Table) -> Dataset | pa.Table:
+    """The current rows of *table*, read lazily, null in columns that older rows lack; none where it was never written."""
     with _reading(location(root, table)):
-        opened = open_at(location(root, table))
+        opened = _opened(location(root, table))
+        if opened is None:
+            return table.stored.empty_table()
         there = pa.schema(opened.schema())
         fields = [there.field(field.name) if field.name in there.names else field for field in table.stored]
         return opened.to_pyarrow_dataset(schema=pa.schema(fields))

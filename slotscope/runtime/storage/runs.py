@@ -177,9 +177,9 @@ class Run:
             where = all_equal({table.named_by: self.name})
             if staged and (table in self._tails or table in self._tables):
                 where += f" AND NOT ({self._replaced(table)})"
-            if self.stored is not None:
+            if self.stored is not None and table in self.stored:
                 sources += [(self.stored[table], where)] if len(self.stored[table]) else []
-            elif delta_files.exists(self.root, table):
+            else:
                 sources.append((delta_files.dataset(self.root, table), where))
         return sources
 
@@ -200,6 +200,11 @@ class Run:
         answer = delta_files.query_sources(delta_files.select(table, columns, where), table, sources)
         rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
         return rows
+
+    def forget_read(self, table: Table) -> None:
+        """Read *table* again where a task has read a part of its rows."""
+        if self.stored is not None:
+            self.stored = {other: rows for other, rows in self.stored.items() if other is not table}
 
     def begin_anew(self) -> None:
         """Forget everything that was staged, and replace the snapshot as a whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.storage import delta_files
-from slotscope.runtime.storage.delta_files import compact, exists, location, read_rows
+from slotscope.runtime.storage.delta_files import TIDY_EVERY, compact, exists, location, read_rows
 from slotscope.runtime.storage.runs import Run, begin_together, close_together, running
 from tests.builders.stored_rows import store
 
@@ -328,13 +329,14 @@ def test_a_snapshot_of_one_cluster_is_not_replaced_by_another(tmp_path):
     assert {row["cluster"] for row in read_rows(str(tmp_path), SLOT_LOAD)} == {"east"}
 
 
-def test_tables_keep_30_days_of_history_and_gold_ones_a_change_feed(tmp_path):
+def test_gold_tables_keep_30_days_of_history_and_a_change_feed_others_6_hours(tmp_path):
     write(tmp_path, "a", 1)
     write(tmp_path, "a", 2)
     silver, gold = (DeltaTable(location(str(tmp_path), table)) for table in (SLOT_LOAD, NODE_LOAD))
     changes = gold.load_cdf(starting_version=1).read_all()
 
-    assert silver.metadata().configuration["delta.logRetentionDuration"] == "interval 30 days"
+    kept = [table.metadata().configuration["delta.logRetentionDuration"] for table in (silver, gold)]
+    assert kept == ["interval 6 hours", "interval 30 days"]
     assert gold.metadata().configuration["delta.enableChangeDataFeed"] == "true"
     assert sorted(zip(changes["_change_type"].to_pylist(), changes["keys"].to_pylist(), strict=True)) == [
         ("delete", 1),
@@ -359,6 +361,24 @@ def test_concurrent_compactions_leave_each_row_once(tmp_path):
 
     assert sorted(joined) == [0, 0, 0, 8]
     assert sorted(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD, where="slot = 1")) == list(range(8))
+
+
+def test_a_table_that_is_written_for_days_keeps_the_files_of_hours(tmp_path):
+    """Also files that the last checkpoint no longer names; each version that is left can be read."""
+    root, place, log = str(tmp_path), tmp_path / SLOT_LOAD.name, tmp_path / SLOT_LOAD.name / "_delta_log"
+    for number in range(TIDY_EVERY + 12):
+        row = {"snapshot_id": "s", "run_id": "r", "slot": 1, "keys": number}
+        delta_files.commit_rows(root, SLOT_LOAD, [row], "snapshot_id = 's'")
+        if number == 30:  # as if committed long ago
+            for path in (*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"):
+                path.unlink()
+            for path in (*place.glob("*.parquet"), *log.iterdir()):
+                if path.suffix == ".json":
+                    path.write_text(re.sub(r'((?:deletionT|t)imestamp":)\d+', r"\g<1>1700000000000", path.read_text()))
+                os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    assert [row["keys"] for row in read_rows(root, SLOT_LOAD)] == [TIDY_EVERY + 11]
+    assert len(list(place.glob("*.parquet"))) == TIDY_EVERY + 12 - 30
 
 
 def test_a_root_that_cannot_be_written_is_named_before_anything_is_read(tmp_path):
