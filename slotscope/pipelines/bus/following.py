@@ -269,6 +269,8 @@ FILES: Final = "path STRING, modificationTime TIMESTAMP, length BIGINT, content 
 """Spark's columns of files; unselected content is not read."""
 FOLDERS_MAX: Final = 1_000_000
 """Folders of this machine that Spark lists by itself: a task for each of a hundred takes seconds, which to list them does not."""
+BATCHES_A_LIST: Final = 100
+"""Batches after which Spark writes the list of all known files again, which grows with each file."""
 PATIENCE_S: Final = 60.0
 """The longest time until a batch that failed is tried again."""
 BYTES_TOGETHER_MAX: Final = 8 << 20
@@ -367,6 +369,7 @@ class Follower:
         )
         # A follower that is killed as its first batch begins leaves a file half written, which Spark 4.2 would refuse to begin beside.
         self._spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+        self._spark.conf.set("spark.sql.streaming.fileSource.log.compactInterval", BATCHES_A_LIST)
         if "://" not in request.landing:
             self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", FOLDERS_MAX)
         self._is_named.clear()
