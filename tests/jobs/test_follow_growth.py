@@ -103,7 +103,9 @@ def test_polls_older_than_the_retention_are_removed_and_incidents_stay(spark, tm
         follow(spark, root, landing, node_timeout_ms=2000, keep=timedelta(hours=1))
     follow(spark, whole, landing, node_timeout_ms=2000)
 
-    kept, every = ([row["ts_ns"] for row in read_rows(str(path), NODE_POLLS, order_by="ts_ns")] for path in (root, whole))
+    kept, every = (
+        [row["ts_ns"] for row in read_rows(str(path), NODE_POLLS, order_by="ts_ns")] for path in (root, whole)
+    )
     since_ns = max(every) - ROUND_NS - 60 * MINUTE  # an hour before the last batch but one ended
     assert set(kept) < set(every)
     assert [ts_ns for ts_ns in every if ts_ns >= since_ns] == [ts_ns for ts_ns in kept if ts_ns >= since_ns]

@@ -37,7 +37,7 @@ ATTEMPTS_MAX: Final = 30
 """Attempts at a commit: jobs of a whole fleet may end in the same second."""
 PAUSE_S: Final = 0.02
 """First pause between attempts; random, and ten times as long at the end."""
-JOINED_BYTES: Final = 32 << 20
+JOINED_BYTES: Final = 16 << 20
 """Files are joined up to this size; a join writes as much again every `TIDY_EVERY` versions."""
 JOINING: Final = "slotscope-joining"
 """Application id of the transactions that claim a table for a join of files; their version is the end of the claim in ms."""
