@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -30,6 +31,8 @@ settings.register_profile("all", settings.get_profile("test"), max_examples=300)
 settings.load_profile("ci" if os.environ.get("CI") else "test")
 
 gc.set_threshold(50_000)
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(os._exit, 0)  # after all other handlers: to free every object one by one takes seconds
 
 DATA = Path(__file__).parent / "data"
 
@@ -78,11 +81,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Tests and modules stay until the end: the garbage collector leaves them alone."""
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """A process that is about to end takes seconds to look through what it holds."""
     gc.freeze()
 
 
