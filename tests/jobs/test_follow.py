@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import threading
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.bus_data import FRAME_PAYLOAD_BYTES, START_NS, bus_packets
+from cluster_core.formats.capture.pcap import Packet
+from cluster_core.formats.landing import RecordedFile
 from jobs import history as history_job
 from jobs.follow import Request
 from jobs.history import Request as Replay
@@ -26,6 +30,7 @@ from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import Program, slotscope
+from tests.builders.edited_captures import as_pcap
 from tests.builders.landings import CLUSTER, Landed, landing_files
 
 LATENESS = timedelta(seconds=12)
@@ -129,6 +134,24 @@ def test_files_that_arrive_and_disappear_give_the_tables_of_all_files(
     assert rows_of(root, incidents.INCIDENTS)
     assert rows_of(root, history.LATE_FILES) == []
     assert follow(spark, root, landing) == []
+
+
+def test_a_message_that_two_files_share_is_no_bad_record(spark, tmp_path) -> None:
+    """Its rest is to come where the first file is the last."""
+    landing, root = tmp_path / "landing", tmp_path / "root"
+    frames = list(bus_packets(600, 6))
+    packets = [Packet(START_NS + 1_000_000 * at, 1, frame, len(frame), 0) for at, frame in enumerate(frames)]
+    (cut, *_) = [at for at, frame in enumerate(frames) if at > len(frames) // 2 and len(frame) > FRAME_PAYLOAD_BYTES]
+    bad = []
+    for part in (packets[: cut + 1], packets[cut + 1 :]):
+        name = RecordedFile("", part[0].ts_ns, part[-1].ts_ns + 1, "pcap").name
+        path = landing / CLUSTER / "one" / "bus" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(as_pcap(part)))
+        bad += [batch.outcome.bad_records for batch in follow(spark, root, landing)]
+
+    assert bad == [0, 0]
+    assert len(rows_of(root, history.BUS_MESSAGES)) == 600
 
 
 def test_late_logs_leave_the_events_of_captures(spark, replayed, tmp_path) -> None:

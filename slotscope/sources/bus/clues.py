@@ -202,15 +202,21 @@ class BadRows:
         if len(self._listed) < BAD_ROWS_MAX:
             self._listed.append((source, offset, reason, skipped_bytes))
 
-    def take(self, place: Place, batch: BusBatch, first_id: int) -> None:
-        """Record everything unreadable in a batch; *place* maps its offsets to files."""
+    def take(self, place: Place, batch: BusBatch, first_id: int, *, is_end: bool = False) -> None:
+        """Record everything unreadable in a batch; *place* maps its offsets to files.
+
+        Where *is_end*, the files of a landing end here, and the rest of a cut message is to come.
+        """
         messages = batch.messages
         if len(messages):
             self._spoken.update(dict.fromkeys(_distinct(np.asarray(messages.stream))))
             while len(self._spoken) > STREAMS_MAX:
                 del self._spoken[next(iter(self._spoken))]
             if not messages.understood.all():
-                for row in np.flatnonzero(~np.asarray(messages.understood)).tolist():
+                is_bad = ~np.asarray(messages.understood)
+                if is_end:
+                    is_bad &= np.asarray(messages.captured) >= np.asarray(messages.totlen)
+                for row in np.flatnonzero(is_bad).tolist():
                     self._take_message(place, batch, row, first_id + row)
         for other in batch.rows:
             self._take_row(place, other)

@@ -325,10 +325,10 @@ class CaptureTask:
         if evidence.metrics:
             yield self._table(captured.METRICS, METRIC_SAMPLES, list(self._metrics.of(evidence.metrics)))
 
-    def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> None:
+    def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]], *, is_end: bool = False) -> None:
         """Number the messages of a batch, hand out their rows and pass their clues on."""
         place = self._series.place
-        self._bad.take(place, batch, self._messages)
+        self._bad.take(place, batch, self._messages, is_end=is_end)
         if not len(batch) and not len(batch.events):
             return
         nodes, texts, addresses = self._texts.of(batch)
@@ -439,7 +439,7 @@ class CaptureTask:
             self._flush(PROVISIONAL, FLUSH_BYTES // 4)  # machines have nothing else to do
             yield from self._side.done()
         self._take(self._decoder.end_packets(), bitmap_rows)
-        self._take(self._decoder.finish(), bitmap_rows)
+        self._take(self._decoder.finish(), bitmap_rows, is_end=self._is_landing)
         if self._links is None:
             self._settle_timeout()
         self._pass_on(self._dispatcher.finish())
