@@ -33,14 +33,11 @@ Interval = Annotated[timedelta, Parameter(show_default=lambda interval: _in_unit
 
 def _in_units(interval: timedelta) -> str:
     """*interval* as an option takes it: 30d, 12h, 45s."""
-    days, seconds = interval.days, interval.total_seconds()
-    return (
-        f"{days}d"
-        if interval == timedelta(days=days)
-        else f"{seconds / 3600:g}h"
-        if seconds % 3600 == 0
-        else f"{seconds:g}s"
+    seconds = interval.total_seconds()
+    size, unit = next(
+        (size, unit) for size, unit in ((86_400, "d"), (3600, "h"), (1, "s")) if size == 1 or seconds % size == 0
     )
+    return f"{seconds / size:g}{unit}"
 
 
 def _listed(values: tuple[object, ...]) -> str:

@@ -62,20 +62,26 @@ def rows_of(root: Path) -> list[list[dict[str, Any]]]:
 
 
 def test_the_last_batch_reads_recent_polls_alone_and_finds_the_incidents_of_all_hours(spark, tmp_path) -> None:
+    """Also where older polls than the retention were removed."""
     landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
     for number in range(3):
         put_round(landing, number)
-        follow(spark, root, landing, node_timeout_ms=2000)
+        follow(spark, root, landing, node_timeout_ms=2000, keep=timedelta(hours=1))
     follow(spark, whole, landing, node_timeout_ms=2000)
 
-    polls = read_rows(str(root), NODE_POLLS, columns=("ts_ns",), snapshot_id="shop")
+    kept, polls = (
+        [row["ts_ns"] for row in read_rows(str(path), NODE_POLLS, order_by="ts_ns")] for path in (root, whole)
+    )
     read = stored_rows([Run(str(root), "history", "shop", "shop", {})])["shop"][NODE_POLLS]
-    last_ns = max(row["ts_ns"] for row in polls)
+    kept_from_ns = max(polls) - ROUND_NS - 60 * MINUTE  # an hour before the end of the last batch but one
 
     assert rows_of(root) == rows_of(whole)
     assert len(rows_of(root)[0]) >= 3
     assert 0 < len(read) < len(polls) / 4
-    assert min(read["ts_ns"].to_pylist()) >= last_ns - RECENT_NS - BEFORE_NS - 2 * MINUTE
+    assert min(read["ts_ns"].to_pylist()) >= max(polls) - RECENT_NS - BEFORE_NS - 2 * MINUTE
+    assert kept[-60:] == polls[-60:]
+    assert kept_from_ns - 60 * MINUTE / 24 <= min(kept) <= kept_from_ns + MINUTE
+    assert min(polls) < min(kept)
 
 
 def test_an_incident_that_stays_open_for_hours_costs_no_more_and_closes_as_in_a_replay_of_all_files(
@@ -94,20 +100,3 @@ def test_an_incident_that_stays_open_for_hours_costs_no_more_and_closes_as_in_a_
     assert [len(ids) for ids in opened] == [0, 1, 1, 1, 0]
     assert len(read) < 100
     assert rows_of(root) == rows_of(whole)
-
-
-def test_polls_older_than_the_retention_are_removed_and_incidents_stay(spark, tmp_path) -> None:
-    landing, root, whole = tmp_path / "landing", tmp_path / "root", tmp_path / "whole"
-    for number in range(4):
-        put_round(landing, number)
-        follow(spark, root, landing, node_timeout_ms=2000, keep=timedelta(hours=1))
-    follow(spark, whole, landing, node_timeout_ms=2000)
-
-    kept, every = (
-        [row["ts_ns"] for row in read_rows(str(path), NODE_POLLS, order_by="ts_ns")] for path in (root, whole)
-    )
-    since_ns = max(every) - ROUND_NS - 60 * MINUTE  # an hour before the last batch but one ended
-    assert set(kept) < set(every)
-    assert [ts_ns for ts_ns in every if ts_ns >= since_ns] == [ts_ns for ts_ns in kept if ts_ns >= since_ns]
-    assert min(kept) >= since_ns - 60 * MINUTE / 24
-    assert rows_of(root)[0] == rows_of(whole)[0]

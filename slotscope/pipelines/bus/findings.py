@@ -21,7 +21,7 @@ from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen, slot_bits
-from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident
+from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident, SetUp
 from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow, finding_row, incident_row, step_rows
 from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.story import name_all, set_up_text, step_text, summary_of
@@ -294,18 +294,19 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
         run, INCIDENTS, is_spanning, "incident", "incident_id", "kind", "subject", "started_ns", "ended_ns"
     )
     polls = polls_since(since_ns)
-    notes = collect_notes(run, headers, polls)
-    history, added = history_of(notes, basis)
-    set_up, incidents = find_story(history)
+
+    def find(polls: str) -> tuple[Notes, History, list[NodeViewRow], SetUp | None, list[Incident]]:
+        notes = collect_notes(run, headers, polls)
+        history, added = history_of(notes, basis)
+        return notes, history, added, *find_story(history)
+
+    notes, history, added, set_up, incidents = find(polls)
     changed = _changed(run, spanning, incidents, since_ns)
     if changed:
-        windows = (
-            f"ts_ns BETWEEN {row['started_ns'] - BEFORE_NS} AND {row['started_ns'] + RECENT_NS}" for row in changed
-        )
+        starts = [row["started_ns"] for row in changed]
+        windows = (f"ts_ns BETWEEN {start_ns - BEFORE_NS} AND {start_ns + RECENT_NS}" for start_ns in starts)
         run.forget_read(NODE_POLLS)
-        notes = collect_notes(run, headers, " OR ".join((polls, *windows)))
-        history, added = history_of(notes, basis)
-        set_up, incidents = find_story(history)
+        notes, history, added, set_up, incidents = find(" OR ".join((polls, *windows)))
     matches = {row["incident"]: _find_again(row, incidents, since_ns) for row in changed}
     recent = [incident for incident in incidents if incident.started_ns >= since_ns]
     steps = _write(run, history, recent, matches, find_findings(history), since_ns)

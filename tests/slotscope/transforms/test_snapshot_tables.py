@@ -80,6 +80,22 @@ def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner
     )  # fmt: skip
 
 
+def test_sums_are_selected_by_kind_and_by_input(spark):
+    """On the driver and in Spark; those of a kind have the node of their input."""
+    rows = partial_table(
+        {"kind": SLOT, "slot": 1, "keys": 2}, {"kind": UNIT}, {"kind": SLOT, "slot": 3, "source": "b.rdb"}
+    )
+    for held in (rows, spark_frame(spark, rows)):
+        found = PartialSums(held, rows.filter(pc.equal(rows["kind"], UNIT)))
+
+        slots, others = found.frame(spark, {"a.rdb": A, "b.rdb": None}, SLOT), found.without(spark, ["a.rdb"])
+
+        assert_rows(
+            slots, "source string, slot int, keys long, node_id string", ("a.rdb", 1, 2, A), ("b.rdb", 3, None, None)
+        )
+        assert_rows(others, "source string, kind int, slot int", ("b.rdb", SLOT, 3))
+
+
 def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(spark):
     made = tables({"kind": SLOT, "slot": 0, "keys": 1, "serialized_bytes": 9}, nodes={"a.rdb": A}, known=SIZED)
 
