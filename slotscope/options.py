@@ -34,10 +34,10 @@ Interval = Annotated[timedelta, Parameter(show_default=lambda interval: _in_unit
 def _in_units(interval: timedelta) -> str:
     """*interval* as an option takes it: 30d, 12h, 45s."""
     seconds = interval.total_seconds()
-    size, unit = next(
-        (size, unit) for size, unit in ((86_400, "d"), (3600, "h"), (1, "s")) if size == 1 or seconds % size == 0
-    )
-    return f"{seconds / size:g}{unit}"
+    for size, unit in ((86_400, "d"), (3600, "h")):
+        if seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
 
 
 def _listed(values: tuple[object, ...]) -> str:

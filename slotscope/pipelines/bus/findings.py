@@ -289,10 +289,9 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
     Stored incidents and findings that began before *since_ns* stay.  An incident that lasted until then and changed is found again, with
     the polls around its start.
     """
-    is_spanning = f"started_ns < {since_ns} AND (ended_ns IS NULL OR ended_ns >= {since_ns})"
-    spanning = _stored(
-        run, INCIDENTS, is_spanning, "incident", "incident_id", "kind", "subject", "started_ns", "ended_ns"
-    )
+    columns = ("incident", "incident_id", "kind", "subject", "started_ns", "ended_ns")
+    earlier = _stored(run, INCIDENTS, f"started_ns < {since_ns}", *columns)
+    spanning = [row for row in earlier if row["ended_ns"] is None or row["ended_ns"] >= since_ns]
     polls = polls_since(since_ns)
 
     def find(polls: str) -> tuple[Notes, History, list[NodeViewRow], SetUp | None, list[Incident]]:
@@ -309,7 +308,8 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
         notes, history, added, set_up, incidents = find(" OR ".join((polls, *windows)))
     matches = {row["incident"]: _find_again(row, incidents, since_ns) for row in changed}
     recent = [incident for incident in incidents if incident.started_ns >= since_ns]
-    steps = _write(run, history, recent, matches, find_findings(history), since_ns)
+    kept = max((row["incident"] for row in earlier), default=0)
+    steps = _write(run, history, recent, kept, matches, find_findings(history), since_ns)
     caveats = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
     return Gold(steps, headers.states, clusters_in(notes.rows), rows_table(added, NodeViewRow, NODE_VIEWS), caveats)
 
@@ -373,13 +373,13 @@ def _write(
     run: Run,
     history: History,
     recent: Sequence[Incident],
+    kept: int,
     matches: Mapping[int, Incident | None],
     findings: Sequence[Finding],
     since_ns: int,
 ) -> int:
-    """Replace the incidents since *since_ns* by *recent*, and those with the numbers of *matches*; return the number of steps."""
+    """Replace the incidents after number *kept* by *recent*, and those with the numbers of *matches*; return the number of steps."""
     names = name_all(history.nodes, history.addresses)
-    kept = max((row["incident"] for row in _stored(run, INCIDENTS, f"started_ns < {since_ns}", "incident")), default=0)
     again = [(number, incident) for number, incident in matches.items() if incident is not None]
     numbered = [*again, *enumerate(recent, kept + 1)]
     incident_rows = [

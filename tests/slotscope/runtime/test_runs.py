@@ -378,6 +378,7 @@ def test_a_table_that_is_written_for_days_keeps_the_files_of_hours(tmp_path):
                 os.utime(path, (1_700_000_000, 1_700_000_000))
 
     assert [row["keys"] for row in read_rows(root, SLOT_LOAD)] == [TIDY_EVERY + 11]
+    assert DeltaTable(str(place), version=40).to_pyarrow_table()["keys"].to_pylist() == [40]
     assert len(list(place.glob("*.parquet"))) == TIDY_EVERY + 12 - 30
 
 
