@@ -171,7 +171,7 @@ class NodeLink:
     def _read_at_hand(self, most: int) -> list[Any]:
         """Return up to *most* replies that have arrived."""
         replies = []
-        with suppress(LinkError):  # raised again by the next `read`
+        with suppress(LinkError, MemoryError):  # raised again by the next `read`
             for _ in range(most):
                 reply = self._reader.gets()
                 if reply is _INCOMPLETE:
@@ -201,6 +201,8 @@ class NodeLink:
                 reply = self._reader.gets()
             except LinkError as error:
                 raise LinkError(f"no reply: {error}") from error
+            except MemoryError as error:  # a list has its memory as soon as its length is known
+                raise LinkError("no reply: a list that memory does not hold") from error
             if reply is not _INCOMPLETE:
                 return reply
             self._socket.settimeout(_left_s(end_s))

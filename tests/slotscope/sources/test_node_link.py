@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import socket
 import ssl
@@ -72,12 +73,24 @@ def test_a_server_that_is_killed_while_it_is_asked_is_an_error_of_the_link(comma
         link.close()
 
 
-@pytest.mark.long
+def test_a_list_that_memory_does_not_hold_is_an_error():
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with scripted(lambda arguments: b"*4294967295\r\n") as (port, _):
+        link = Access().connect(Address("127.0.0.1", port))
+        resource.setrlimit(resource.RLIMIT_AS, (32 << 30, before[1]))
+        try:
+            with pytest.raises(LinkError, match=r"^no reply: a list that memory does not hold$"):
+                link.ask([("CLUSTER", "NODES")])
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+        link.close()
+
+
 def test_a_reply_without_end_is_cut_off(monkeypatch):
     """Bytes that are taken for one reply have a bound, whatever its parts are."""
     monkeypatch.setattr(node_link, "REPLY_BYTES_MAX", 1 << 20)
-    with scripted(lambda arguments: b"*2000000000\r\n" + b"$3\r\nabc\r\n" * 300_000) as (port, _):
-        link = Access().connect(Address("127.0.0.1", port))
+    with scripted(lambda arguments: b"*2000000\r\n" + b"$3\r\nabc\r\n" * 300_000) as (port, _):
+        link = Access(timeout_s=60).connect(Address("127.0.0.1", port))
         with pytest.raises(LinkError, match=r"a reply of more than 1,048,576 bytes"):
             link.ask([("INFO",)])
         link.close()
