@@ -56,8 +56,8 @@ tables to one run, join them on `run_id`. `silver/runs` is the audit of jobs and
 killed run stays `running` there until the next run of that snapshot, or
 `slotscope tables maintain`.
 
-Versions can be read for 30 days (gold) or 6 hours (bronze, silver); `slotscope tables maintain
---log-retention-days N` changes it.
+Versions can be read for 6 hours (bronze, silver, `gold/findings`) or 30 days (other gold tables);
+`slotscope tables maintain --log-retention-days N` changes it.
 Gold tables have a change data feed (`readChangeFeed`); readers without it set `skipChangeCommits`.
 Any number of jobs may write one root: delta-rs commits by conditional put. Tables with a row a key
 or message are partitioned by `snapshot_id`.

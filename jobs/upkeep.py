@@ -26,9 +26,9 @@ class MaintainRequest(TableOptions):
     """Options of `slotscope tables maintain`."""
 
     retention_hours: int | None = None
-    """Retention of replaced files in hours, for readers of older versions. Default: by table, 6 hours, gold 30 days"""
+    """Retention of replaced files in hours, for readers of older versions. Default: that of each table, 6 hours or 30 days"""
     log_retention_days: int | None = None
-    """History of the tables in days (delta.logRetentionDuration). Default: unchanged; new tables keep 6 hours, gold ones 30 days"""
+    """History of the tables in days (delta.logRetentionDuration). Default: unchanged; new tables keep 6 hours or 30 days"""
     abandoned_hours: int = ABANDONED_H
     """Age in hours after which an unfinished run counts as failed"""
 

@@ -27,6 +27,7 @@ FINDINGS = snapshot_table(
     "Broken invariants, contradictions and layout risks.",
     fields_of(FindingRow),
     key=("finding",),
+    each_batch=True,  # the last time of a finding that lasts
 )
 
 INCIDENT_STATES = snapshot_table(

@@ -27,8 +27,9 @@ SMALL_MAX: Final = 2**31 - 1
 LAYOUT: Final = {"delta.checkpointInterval": "20", "delta.setTransactionRetentionDuration": "interval 1 days"}
 """Properties of every new table."""
 VERSIONS_KEPT: Final = "interval 6 hours"
-"""How long versions of bronze and silver tables can be read: a follower writes some thousands a day."""
+"""How long versions of tables can be read that each batch of a follower may change: some thousands a day."""
 GOLD_VERSIONS_KEPT: Final = "interval 30 days"
+"""How long versions of other tables can be read."""
 _BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
 _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
@@ -38,7 +39,7 @@ class Table:
     """A Delta table at ``ROOT/<name>`` with *name* ``layer/table``, one sentence *about* it, and the *key* of a row.
 
     A table *of_runs* has rows of snapshots or plans, which a run replaces in one commit.  Tables with a row a key or
-    message are partitioned by the columns *partition_by*.
+    message are partitioned by the columns *partition_by*.  Gold tables change rarely, except those of *each_batch*.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Table:
     key: tuple[str, ...]
     of_runs: bool = True
     partition_by: tuple[str, ...] = ()
+    each_batch: bool = False
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -75,7 +77,7 @@ class Table:
     def properties(self) -> dict[str, str]:
         """The Delta properties of a new table; consumers of gold tables can read the changes between two versions."""
         is_gold = self.name.startswith("gold/")
-        kept = GOLD_VERSIONS_KEPT if is_gold else VERSIONS_KEPT
+        kept = GOLD_VERSIONS_KEPT if is_gold and not self.each_batch else VERSIONS_KEPT
         lasting = {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
         return LAYOUT | lasting | ({"delta.enableChangeDataFeed": "true"} if is_gold else {})
 
@@ -132,12 +134,18 @@ def optional(name: str, kind: pa.DataType, about: str) -> pa.Field:
 
 
 def snapshot_table(
-    name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = (), *, is_large: bool = False
+    name: str,
+    about: str,
+    columns: Iterable[pa.Field],
+    key: tuple[str, ...] = (),
+    *,
+    is_large: bool = False,
+    each_batch: bool = False,
 ) -> Table:
     """Return a table with rows per snapshot, identified by *key* within it; a large one is partitioned by snapshot."""
     partition_by = ("snapshot_id",) if is_large else ()
     schema = pa.schema([SNAPSHOT_ID, CLUSTER, RUN_ID, *columns])
-    return Table(name, about, schema, ("snapshot_id", *key), partition_by=partition_by)
+    return Table(name, about, schema, ("snapshot_id", *key), partition_by=partition_by, each_batch=each_batch)
 
 
 def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[pa.Field]:

@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError
 
 from schemas.gold import KEY_USE, NODE_LOAD
 from schemas.history import VOTES
+from schemas.incidents import FINDINGS
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.runtime.errors import InputError, TryAgainError
@@ -337,6 +338,9 @@ def test_gold_tables_keep_30_days_of_history_and_a_change_feed_others_6_hours(tm
 
     kept = [table.metadata().configuration["delta.logRetentionDuration"] for table in (silver, gold)]
     assert kept == ["interval 6 hours", "interval 30 days"]
+    assert FINDINGS.properties == gold.metadata().configuration | dict.fromkeys(
+        ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 6 hours"
+    ), "each batch of a follower changes the findings that last"
     assert gold.metadata().configuration["delta.enableChangeDataFeed"] == "true"
     assert sorted(zip(changes["_change_type"].to_pylist(), changes["keys"].to_pylist(), strict=True)) == [
         ("delete", 1),
