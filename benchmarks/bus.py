@@ -35,7 +35,7 @@ from slotscope.sources.bus.captured import EVIDENCE
 from slotscope.sources.bus.data_source import ClusterBusReader
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
-from slotscope.sources.bus.point_series import PointSeries, Turns
+from slotscope.sources.bus.point_series import PointSeries, SeriesState
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 NAME = "bus"
@@ -164,7 +164,7 @@ def _arrow_rows(path: Path) -> int:
 
 
 def _batches(path: Path, decoder: BusDecoder) -> Iterator[BusBatch]:
-    return PointSeries([CaptureFile(str(path), path.stat().st_size)], Turns(), {}).all_of(decoder)
+    return PointSeries([CaptureFile(str(path), path.stat().st_size)], SeriesState(), {}).all_of(decoder)
 
 
 def _walked_packets(path: Path) -> int:

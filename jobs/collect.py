@@ -67,7 +67,7 @@ def command(request: Request) -> None:
     from cluster_core.formats.landing import Kind, source_of
     from slotscope.recording.bus import CaptureOptions
     from slotscope.recording.point import Bounds, Point, checked_name
-    from slotscope.recording.recorder import Recorder, Wanted
+    from slotscope.recording.recorder import Recorder, RecorderSettings
     from slotscope.recording.series import Rotation
     from slotscope.servers.cluster import NodePoll, Refused, Schedule, parse_address
 
@@ -91,7 +91,7 @@ def command(request: Request) -> None:
     info_s = request.info_every.total_seconds() or None
     kinds = frozenset((Kind.POLLS, Kind.SLOT_STATS) if request.slot_stats else (Kind.POLLS,))
     schedule = Schedule(request.interval, 0.0 if request.slot_stats else None, info_s)
-    wanted = Wanted(kinds, [first], access, schedule, CaptureOptions("", ""), whole_cluster=True)
+    wanted = RecorderSettings(kinds, [first], access, schedule, CaptureOptions("", ""), whole_cluster=True)
 
     point.open(time.time_ns())
     stop = threading.Event()

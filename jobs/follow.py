@@ -20,7 +20,7 @@ def command(request: Request) -> None:
 
     The same command resumes a killed follower without loss or repetition.
     """
-    from slotscope.pipelines.bus.following import Followed, Follower
+    from slotscope.pipelines.bus.following import ClusterBatch, Follower
     from slotscope.pipelines.bus.incident_news import Hooks
     from slotscope.reports.records import print_records
     from slotscope.runtime.spark.session import CONNECT
@@ -32,7 +32,7 @@ def command(request: Request) -> None:
     if request.keep.total_seconds() < KEEP_MIN_S:
         raise InputError("--keep must be 1h or more: batches read the latest messages and polls again")
 
-    def tell(followed: Followed) -> None:
+    def tell(followed: ClusterBatch) -> None:
         lines = (printable(followed.line()),)
         print_records(followed, lambda: lines, as_json=request.json, stream=sys.stdout)
         sys.stdout.flush()

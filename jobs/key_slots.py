@@ -50,7 +50,7 @@ def count_fleet(request: Request) -> int:
     from slotscope.pipelines.keys.snapshot import (
         COLUMNS,
         COLUMNS_SHOWN,
-        Counted,
+        SnapshotOutcome,
         count_clusters,
         exit_code,
         requests_of,
@@ -61,7 +61,7 @@ def count_fleet(request: Request) -> int:
     from slotscope.runtime.answer import Answer
 
     asked = requests_of(request, lambda arguments: cli.read_options(Request, arguments))
-    clusters: list[Counted] = []
+    clusters: list[SnapshotOutcome] = []
     for counted in count_clusters(request.session("key-slots"), asked):
         clusters.append(counted)
         if counted.failure is not None:

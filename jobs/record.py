@@ -21,7 +21,7 @@ from cluster_core.formats.landing import Kind
 from slotscope.options import NO_OPTIONS, SHARED, AccessOptions, Duration, Flag, Interval, Paths, options
 from slotscope.recording.bus import CaptureOptions
 from slotscope.recording.point import Bounds, Point, checked_name
-from slotscope.recording.recorder import Recorder, Status, Wanted
+from slotscope.recording.recorder import Recorder, RecorderSettings, Status
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
 from slotscope.runtime import cli, stores
@@ -157,10 +157,10 @@ def _published(request: Request, cluster: str, point: str) -> Callable[[Mapping[
     return status_writer(request.metrics, "slotscope_record", {"cluster": cluster, "point": point})
 
 
-def _wanted(request: Request) -> Wanted:
+def _wanted(request: Request) -> RecorderSettings:
     kinds = frozenset(map(Kind, request.kinds))
     slot_stats_s = request.slot_stats_every.total_seconds() if Kind.SLOT_STATS in kinds else None
-    return Wanted(
+    return RecorderSettings(
         kinds,
         [parse_address(address) for address in request.node],
         request.access.with_password(request.access.password()),

@@ -67,7 +67,7 @@ PIECE_SHARE = 0.01
 LISTED_MAX = 10
 
 
-class Held(NamedTuple):
+class PrefixTotals(NamedTuple):
     """A prefix: keys, keys with expiry (None: unknown), bytes, and bytes idle for 30 days (None: not recorded)."""
 
     name: bytes
@@ -100,9 +100,9 @@ class Hint(NamedTuple):
     undo: str
 
 
-def expiries(held: Iterable[Held], whole: int) -> list[Hint]:
+def expiries(held: Iterable[PrefixTotals], whole: int) -> list[Hint]:
     """Return prefixes without any expiry, most idle memory first; longer prefixes of a listed one are omitted."""
-    result: list[Held] = []
+    result: list[PrefixTotals] = []
     for item in sorted(held, key=lambda item: (-(item.untouched_30d or 0), -item.size, len(item.name), item.name)):
         nested = any(item.name.startswith(other.name) or other.name.startswith(item.name) for other in result)
         if item.expires == 0 and item.keys > 1 and item.size >= whole * EXPIRY_SHARE_MIN and not nested:

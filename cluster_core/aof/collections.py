@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from cluster_core.aof.store import HASH, LIST, SET, ZSET, Hash, Refused, Store, Unsettled, lowered, number, real
+from cluster_core.aof.store import HASH, LIST, SET, ZSET, Hash, Refused, Store, UnknownEffect, lowered, number, real
 from cluster_core.aof.strings import expiry
 
 Args = Sequence[bytes]
@@ -140,14 +140,14 @@ def _srem(store: Store, args: Args) -> None:
 
 
 def _spop(store: Store, args: Args) -> None:
-    """Remove an emptied set; otherwise raise Unsettled: a logged SPOP does not name the removed members."""
+    """Remove an emptied set; otherwise raise UnknownEffect: a logged SPOP does not name the removed members."""
     members = store.typed(args[1], SET)
     if members is None:
         raise Refused
     if len(args) > 2 and number(args[2]) >= len(members):
         store.remove(args[1])
         return
-    raise Unsettled
+    raise UnknownEffect
 
 
 def _smove(store: Store, args: Args) -> None:
@@ -420,9 +420,9 @@ def _zremrangebyscore(store: Store, args: Args) -> None:
 
 
 def _refuse_mixed(scores: Scores) -> None:
-    """Raise Unsettled for different scores: ranges by name then depend on the random skip list."""
+    """Raise UnknownEffect for different scores: ranges by name then depend on the random skip list."""
     if len(set(scores.values())) > 1:
-        raise Unsettled
+        raise UnknownEffect
 
 
 def _zremrangebylex(store: Store, args: Args) -> None:

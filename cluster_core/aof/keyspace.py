@@ -22,7 +22,7 @@ from cluster_core.aof.store import (
     Entry,
     Refused,
     Store,
-    Unsettled,
+    UnknownEffect,
     count_of,
     lowered,
     number,
@@ -84,7 +84,7 @@ def _move(store: Store, args: Args) -> None:
     entry = store.keys.get(args[1])
     if entry is None or args[1] in target:
         if args[1] in target and target[args[1]].kind == UNCERTAIN:
-            raise Unsettled
+            raise UnknownEffect
         raise Refused
     target[args[1]] = store.keys.pop(args[1])
 
@@ -97,7 +97,7 @@ def _copy(store: Store, args: Args) -> None:
     held = target.get(args[2])
     if entry is None or (held is not None and b"replace" not in options):
         if held is not None and held.kind == UNCERTAIN:
-            raise Unsettled
+            raise UnknownEffect
         raise Refused
     target[args[2]] = copy.deepcopy(entry)
 
@@ -109,7 +109,7 @@ def _restore(store: Store, args: Args) -> None:
         raise Refused
     ttl = number(args[2])
     if ttl and b"absttl" not in options:
-        raise Unsettled
+        raise UnknownEffect
     if len(payload) <= TAIL_BYTES:
         raise Refused
     entry = Entry(MODULE, None) if payload[0] == MODULE_2 else _entry_of_payload(payload)
@@ -118,13 +118,13 @@ def _restore(store: Store, args: Args) -> None:
 
 
 def _entry_of_payload(payload: bytes) -> Entry:
-    """Return the value of a DUMP payload; Unsettled if unreadable."""
+    """Return the value of a DUMP payload; UnknownEffect if unreadable."""
     keyspace = Keyspace()
     try:
         keyspace.add_base(payload_commands(payload))
         return keyspace.store.keys[PAYLOAD_KEY]
     except (DecodeError, EncodeError, KeyError):
-        raise Unsettled from None
+        raise UnknownEffect from None
 
 
 def _flushdb(store: Store, args: Args) -> None:
@@ -261,7 +261,7 @@ class Keyspace:
             handler(self.store, args)
         except (Refused, IndexError, ValueError, OverflowError):
             self.refused += 1
-        except Unsettled:
+        except UnknownEffect:
             self._mark_uncertain(name, args)
 
     def _mark_uncertain(self, name: str, args: Sequence[bytes]) -> None:

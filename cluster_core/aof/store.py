@@ -27,7 +27,7 @@ class Refused(Exception):  # noqa: N818 - it never leaves the package
     """The command has no effect: a server would reply with an error or nil."""
 
 
-class Unsettled(Exception):  # noqa: N818 - it never leaves the package
+class UnknownEffect(Exception):  # noqa: N818 - it never leaves the package
     """The command is not modelled, or depends on an uncertain key."""
 
 
@@ -100,10 +100,10 @@ class Store:
         return word if self.keeps(len(word)) else len(word)
 
     def find(self, key: bytes) -> Entry | None:
-        """Return the key if it exists; raises Unsettled if uncertain."""
+        """Return the key if it exists; raises UnknownEffect if uncertain."""
         entry = self.keys.get(key)
         if entry is not None and entry.kind == UNCERTAIN:
-            raise Unsettled
+            raise UnknownEffect
         return entry
 
     def typed(self, key: bytes, kind: str) -> Any:
@@ -129,7 +129,7 @@ class Store:
         old = self.keys.get(key)
         if keep_expiry and old is not None:
             if old.kind == UNCERTAIN:
-                raise Unsettled
+                raise UnknownEffect
             expire = old.expire_at_ms
         entry = Entry(kind, value, expire)
         if kind in (LIST, SET, ZSET, HASH) and not count_of(entry):
@@ -179,12 +179,12 @@ def lowered(args: Sequence[bytes]) -> list[bytes]:
 
 
 def stream_id(word: bytes) -> StreamId:
-    """Parse an id ``ms-seq`` or ``ms``; raises Refused if invalid, Unsettled for an id chosen by the server."""
+    """Parse an id ``ms-seq`` or ``ms``; raises Refused if invalid, UnknownEffect for an id chosen by the server."""
     if word in (b"-", b"+"):
         return (0, 0) if word == b"-" else (SEQUENCE_MAX, SEQUENCE_MAX)
     head, dash, tail = word.partition(b"-")
     if not head.isdigit() or (dash and not tail.isdigit()) or len(word) > 41:
         if word in (b"*", b"$", b">") or tail == b"*":
-            raise Unsettled
+            raise UnknownEffect
         raise Refused
     return int(head), int(tail) if dash else 0

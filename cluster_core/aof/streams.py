@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cluster_core.aof.live_bytes import entry_bytes
-from cluster_core.aof.store import STREAM, Refused, Store, Stream, Unsettled, lowered, number, stream_id
+from cluster_core.aof.store import STREAM, Refused, Store, Stream, UnknownEffect, lowered, number, stream_id
 
 Args = Sequence[bytes]
 
@@ -82,7 +82,7 @@ def _trim(stream: Stream, how: bytes, threshold: bytes, about: bool) -> None:
         least = stream_id(threshold)
         gone = [name for name in stream.entries if name < least]
     if gone and about:
-        raise Unsettled
+        raise UnknownEffect
     for name in gone:
         del stream.entries[name]
 

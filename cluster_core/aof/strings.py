@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cluster_core.aof.store import STRING, Refused, Sized, Store, Unsettled, length_of, lowered, number
+from cluster_core.aof.store import STRING, Refused, Sized, Store, UnknownEffect, length_of, lowered, number
 
 DENSE_BYTES = 16 + 16384 * 6 // 8
 """A dense HyperLogLog: header and 16384 registers of six bits."""
@@ -16,13 +16,13 @@ Args = Sequence[bytes]
 
 
 def expiry(option: bytes, word: bytes) -> int:
-    """Return the expiry of EXAT or PXAT (epoch ms); raises Unsettled for EX and PX, which servers never log."""
+    """Return the expiry of EXAT or PXAT (epoch ms); raises UnknownEffect for EX and PX, which servers never log."""
     amount = number(word)
     if option == b"pxat":
         return amount
     if option == b"exat":
         return amount * 1000
-    raise Unsettled  # relative to the execution, which the log does not time to the ms
+    raise UnknownEffect  # relative to the execution, which the log does not time to the ms
 
 
 def _set(store: Store, args: Args) -> None:
@@ -44,7 +44,7 @@ def _set(store: Store, args: Args) -> None:
             expire = expiry(option, args[at + 1])
             at += 1
         elif option not in (b"nx", b"xx", b"get"):
-            raise Unsettled
+            raise UnknownEffect
         at += 1
     if b"get" in options:
         store.typed(key, STRING)
@@ -132,7 +132,7 @@ def _incr(sign: int) -> Callable[[Store, Args], None]:
         amount = number(args[2]) if len(args) > 2 else 1
         old = store.typed(args[1], STRING)
         if isinstance(old, int):
-            raise Unsettled if old <= 20 else Refused
+            raise UnknownEffect if old <= 20 else Refused
         value = (0 if old is None else number(old)) + sign * amount
         if not -(1 << 63) <= value < 1 << 63:
             raise Refused
@@ -179,13 +179,13 @@ def _bitop(store: Store, args: Args) -> None:
 def _pfadd(store: Store, args: Args) -> None:
     value = store.typed(args[1], STRING)
     if value is None or length_of(value) != DENSE_BYTES:
-        raise Unsettled
+        raise UnknownEffect
 
 
 def _pfmerge(store: Store, args: Args) -> None:
     values = [store.typed(key, STRING) for key in args[1:]]
     if not any(value is not None and length_of(value) == DENSE_BYTES for value in values):
-        raise Unsettled
+        raise UnknownEffect
     _change(store, args[1], DENSE_BYTES)
 
 

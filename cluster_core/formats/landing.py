@@ -73,10 +73,10 @@ class RecordedFile(NamedTuple):
     @property
     def name(self) -> str:
         """Return the file name."""
-        begun = f"{self.source}-" * bool(self.source) + _time_text(self.from_ns)
+        start = f"{self.source}-" * bool(self.source) + _time_text(self.from_ns)
         if self.to_ns is None:
-            return f".{begun}.{self.suffix}.gz{_PARTIAL}"
-        return f"{begun}_{_time_text(self.to_ns)}.{self.suffix}.gz"
+            return f".{start}.{self.suffix}.gz{_PARTIAL}"
+        return f"{start}_{_time_text(self.to_ns)}.{self.suffix}.gz"
 
 
 class RecordedPlace(NamedTuple):

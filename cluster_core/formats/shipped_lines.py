@@ -25,7 +25,7 @@ UNKNOWN_ROLE: Final = "U"
 """Role of a rebuilt line without a role."""
 
 
-class Shipped(NamedTuple):
+class ShippedLine(NamedTuple):
     """An unwrapped line; *source*: pod, container, host or log stream; *is_partial*: the source's next line continues it."""
 
     message: str
@@ -33,7 +33,7 @@ class Shipped(NamedTuple):
     is_partial: bool = False
 
 
-def unwrap(text: str) -> Shipped | None:
+def unwrap(text: str) -> ShippedLine | None:
     """Remove all wrappers of a line; None without a known wrapper.
 
     >>> unwrap("[pod/redis-0/redis] 2026-11-21T10:11:13.000000001Z 1:M 21 Nov 2026 10:11:12.345 * Ready")
@@ -50,7 +50,7 @@ def unwrap(text: str) -> Shipped | None:
         message, is_partial = layer.message, is_partial or layer.is_partial
         if layer.source:
             sources[layer.source] = None
-        shipped = Shipped(message, " ".join(sources)[:SOURCE_CHARS_MAX], is_partial)
+        shipped = ShippedLine(message, " ".join(sources)[:SOURCE_CHARS_MAX], is_partial)
     return shipped
 
 
@@ -79,46 +79,46 @@ _PROCESS_NUMBER: Final = re.compile(r"\[\d+\]:?$")
 _SERVER_NAME: Final = re.compile(r"(?:redis|valkey)(?!.*exporter)")
 
 
-def _text_layer(text: str) -> Shipped | None:
+def _text_layer(text: str) -> ShippedLine | None:
     first = text[:1]
     if first == "[" and (match := _KUBECTL.match(text)):
-        return Shipped(match["rest"], match["source"])
+        return ShippedLine(match["rest"], match["source"])
     if first == "<" and (match := _RFC5424.match(text)):
         return _from_syslog(match, _LEVELS_OF_PRIORITY.get(int(match["priority"]) & 7, "*"))
     if first.isdigit():
         if match := _CRI.match(text):
-            return Shipped(match["rest"], "", match["tags"] == "P")
+            return ShippedLine(match["rest"], "", match["tags"] == "P")
         if match := _ISO_TAG.match(text):
             return _from_syslog(match, "*")
         if match := _ISO_LINE.match(text):
             return _labelled(match["rest"])
     if match := _RFC3164.match(text):
-        return Shipped(match["rest"], f"{match['host']} {match['tag']}")
+        return ShippedLine(match["rest"], f"{match['host']} {match['tag']}")
     if match := _ELASTICACHE.match(text):
-        return Shipped(f"0:{match['line']}", match["source"])
+        return ShippedLine(f"0:{match['line']}", match["source"])
     if match := _COMPOSE.match(text):
-        return Shipped(match["rest"], match["source"])
+        return ShippedLine(match["rest"], match["source"])
     if inside := _INSIDE.search(text, 0, HEAD_CHARS_MAX):
-        return Shipped(text[inside.start() :], _name_in(text[: inside.start()]))
+        return ShippedLine(text[inside.start() :], _name_in(text[: inside.start()]))
     return None
 
 
-def _labelled(text: str) -> Shipped:
+def _labelled(text: str) -> ShippedLine:
     """Return the part after the time, without logcli's labels."""
     match = _LABELS.match(text)
     if match is None:
-        return Shipped(text)
+        return ShippedLine(text)
     labels = dict(_LABEL.findall(match["labels"]))
-    return Shipped(match["rest"], _source(labels) if labels else match["labels"].strip())
+    return ShippedLine(match["rest"], _source(labels) if labels else match["labels"].strip())
 
 
-def _from_syslog(match: re.Match[str], level: str) -> Shipped:
+def _from_syslog(match: re.Match[str], level: str) -> ShippedLine:
     """Unwrap syslog with a full date; the server's prefix may be missing (``syslog-enabled yes``)."""
     message, source = match["rest"], f"{match['host']} {match['tag']}"
     if _SERVER_NAME.search(match["tag"]) and not SERVER_PREFIX.match(message):
         pid = match["pid"] if match["pid"] and match["pid"].isdigit() else "0"
         message = _server_line(pid, UNKNOWN_ROLE, match["time"], level, message) or message
-    return Shipped(message, source)
+    return ShippedLine(message, source)
 
 
 def _name_in(head: str) -> str:
@@ -147,7 +147,7 @@ _LEVELS_OF_PRIORITY: Final = {7: ".", 6: "-", 5: "*", 4: "#", 3: "#"}
 _LOCAL_UTC: Final = re.compile(r"\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} UTC")
 
 
-def _json_layer(text: str) -> Shipped | None:
+def _json_layer(text: str) -> ShippedLine | None:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -155,7 +155,7 @@ def _json_layer(text: str) -> Shipped | None:
     return _from_object(document) if isinstance(document, dict) else None
 
 
-def _from_object(document: dict[str, Any]) -> Shipped | None:
+def _from_object(document: dict[str, Any]) -> ShippedLine | None:
     if isinstance(document.get("_source"), dict):
         document = document["_source"]
     elif isinstance(document.get("fields"), dict) and "message" not in document:
@@ -167,21 +167,21 @@ def _from_object(document: dict[str, Any]) -> Shipped | None:
         return None
     labels = next((value for name in ("labels", "stream") if isinstance(value := document.get(name), dict)), {})
     if document.keys() <= _DOCKER:
-        return Shipped(message.rstrip("\r\n"), _source(document), not message.endswith("\n"))
+        return ShippedLine(message.rstrip("\r\n"), _source(document), not message.endswith("\n"))
     message = message.rstrip("\r\n")
     if not SERVER_PREFIX.match(message):
         message = _from_fields(document, message) or message
-    return Shipped(message, _source(labels | document))
+    return ShippedLine(message, _source(labels | document))
 
 
-def _from_elasticache(document: dict[str, Any]) -> Shipped | None:
+def _from_elasticache(document: dict[str, Any]) -> ShippedLine | None:
     """Unwrap an ElastiCache engine log entry in JSON."""
     time, message = document.get("Time"), document.get("Message")
     if not isinstance(time, str) or not isinstance(message, str) or not _LOCAL_UTC.fullmatch(time):
         return None
     role, level = str(document.get("Role", UNKNOWN_ROLE))[:1], str(document.get("LogLevel", "")).lower()
     source = f"{document['CacheClusterId']}/{document.get('CacheNodeId', '')}"
-    return Shipped(f"0:{role} {time} {_LEVELS.get(level, '*')} {message}", source)
+    return ShippedLine(f"0:{role} {time} {_LEVELS.get(level, '*')} {message}", source)
 
 
 def _from_fields(document: dict[str, Any], message: str) -> str | None:

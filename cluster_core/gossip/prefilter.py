@@ -38,7 +38,7 @@ UNSETTLED: Final = FAILURES | HANDSHAKE | MEET | MYSELF
 
 
 @dataclass(slots=True)
-class Quiet:
+class QuietMessage:
     """The last message of a sender that had no effect; *header* and *before* have equal content."""
 
     claims: tuple[object, ...]
@@ -66,7 +66,7 @@ class Prefilter:
         """View version for which `_quiet` and `_quiet_until_s` are valid."""
         self._members = -1
         self._places: dict[str, int] = {}
-        self._quiet: list[Quiet | None] = []
+        self._quiet: list[QuietMessage | None] = []
         self._quiet_until_s: list[int] = []
         """Second up to which pongs of a node are no news, by place; UNSEEN before the node's health is checked."""
 
@@ -169,7 +169,7 @@ class Prefilter:
             if self._version != view.version:
                 self._begin()
             place = self._places[header.sender]
-            self._quiet[place] = Quiet(claims_of(header), header, header, body.extensions, event.peer_ip)
+            self._quiet[place] = QuietMessage(claims_of(header), header, header, body.extensions, event.peer_ip)
 
     def _begin(self) -> None:
         """Reset after a change of the view."""

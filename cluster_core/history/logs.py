@@ -60,7 +60,7 @@ def with_logs(rows: Iterable[ReplayRow], lines: Lines) -> list[ReplayRow]:
     if not lines.all:
         return given
     given = _without_logged_states(given, lines)
-    known = _Known(given)
+    known = _KnownEvents(given)
     fresh = list(known.fresh(_events(lines)))
     named = {_key(row) for row in fresh if isinstance(row, EventRow | VoteRow)}
     kept = [row for row in given if not (_is_nameless(row) and _key(row) in named)]
@@ -83,7 +83,7 @@ def _without_logged_states(rows: Iterable[ReplayRow], lines: Lines) -> list[Repl
     return [row for row in rows if not is_logged(row)]
 
 
-class _Known:
+class _KnownEvents:
     """Events known from other evidence."""
 
     def __init__(self, rows: Sequence[ReplayRow]) -> None:
@@ -144,7 +144,7 @@ def _events(lines: Lines) -> Iterator[ReplayRow]:
             yield VoteRow(line.observer, subject, line.epoch, line.ts_ns, line.ts_ns, True, Refusal.NONE, -1)
 
 
-def _reports(lines: Lines, known: _Known) -> Iterator[FailureReportRow]:
+def _reports(lines: Lines, known: _KnownEvents) -> Iterator[FailureReportRow]:
     """Yield failure reports from logs, as far as the log level shows them, for nodes without other evidence."""
     open_ns: dict[tuple[str, str, str], int] = {}
     for line in lines.of_kinds(0, 1 << 62, *REPORTS):

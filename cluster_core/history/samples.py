@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from cluster_core.formats.prometheus_answer import HOLE, MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.processes import Restart
-from cluster_core.history.service import Interval, Lack
+from cluster_core.history.service import InterruptionReason, Interval
 from cluster_core.history.statements import TICK_NS
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
@@ -218,11 +218,11 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
             if is_late:
                 signs_ns = alive_ns[: bisect_right(alive_ns, high_ns)]
                 low_ns, low_end_ns = max(low_ns, *signs_ns[-1:], low_ns), max(high_ns, after.ts_ns - REPLY_NS)
-            yield Interval(node, Lack.UNREACHED, low_ns, high_ns, low_end_ns, after.ts_ns)
+            yield Interval(node, InterruptionReason.UNREACHED, low_ns, high_ns, low_end_ns, after.ts_ns)
     last_ns = max((other[-1].ts_ns for other in other_answers if other), default=0)
     due_ns = answers[-1].ts_ns + int(HOLE * pause_ns) if pause_ns else last_ns
     if last_ns > due_ns + pause_ns and others_answered(answers[-1].ts_ns, last_ns):
-        yield Interval(node, Lack.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
+        yield Interval(node, InterruptionReason.UNREACHED, answers[-1].ts_min_ns, due_ns, due_ns, None)
 
 
 def _run_ids(answers: Sequence[MetricSample]) -> tuple[list[str], list[str]]:
@@ -253,7 +253,9 @@ def _failed_scrapes(node: str, scrapes: Sequence[MetricSample]) -> Iterator[Inte
             after = scrapes[run[-1] + 1] if run[-1] + 1 < len(scrapes) else None
             first, last = scrapes[run[0]], scrapes[run[-1]]
             until_ns = None if after is None else after.ts_ns
-            yield Interval(node, Lack.UNREACHED, scrapes[run[0] - 1].ts_min_ns, first.ts_ns, last.ts_min_ns, until_ns)
+            yield Interval(
+                node, InterruptionReason.UNREACHED, scrapes[run[0] - 1].ts_min_ns, first.ts_ns, last.ts_min_ns, until_ns
+            )
 
 
 def _pause_ns(answers: Sequence[MetricSample]) -> int:

@@ -14,7 +14,7 @@ NEVER: Final = 1 << 62
 """A time after all evidence."""
 
 
-class Lack(StrEnum):
+class InterruptionReason(StrEnum):
     """Reason of an interruption."""
 
     DOWN = "down"
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
     """*node* did not serve: start in *from_min_ns* to *from_max_ns*, end in *to_min_ns* to *to_max_ns* (None: open)."""
 
     node: str
-    lack: Lack
+    lack: InterruptionReason
     from_min_ns: int
     from_max_ns: int
     to_min_ns: int

@@ -71,8 +71,8 @@ def _failures(
     masters = {member.subject: member for member in alone if slots_of_failed(history, member)}
     part_of: dict[int, list[Episode]] = {}
     for member in alone:
-        speech = history.said_at(member.subject, member.started_ns)
-        master = masters.get(speech.replicaof) if speech is not None else None
+        claim = history.header_claim_at(member.subject, member.started_ns)
+        master = masters.get(claim.replicaof) if claim is not None else None
         if master is not None and abs(master.started_ns - member.started_ns) <= history.thresholds.together_ns:
             part_of.setdefault(id(master), []).append(member)
     parts = {id(member) for group in part_of.values() for member in group}

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.incidents.grouping import runs
+from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, short
-from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import FindingCode, Severity, Source
 
 LAG_BYTES_MAX: Final = 10 << 20
@@ -56,8 +56,8 @@ def check_claims(history: History) -> list[Finding]:
 
 def _common_claims(history: History) -> dict[tuple[str, str], list[Overlap]]:
     """Return periods in which two masters claimed a slot, by pair of nodes."""
-    spans = [span for spans in history.speech.values() for span in spans if history.own_slots(span)]
-    live: list[Speech] = []
+    spans = [span for spans in history.header_claims.values() for span in spans if history.own_slots(span)]
+    live: list[ClaimSpan] = []
     pairs: dict[tuple[str, str], list[Overlap]] = {}
     for span in sorted(spans, key=lambda span: (span.from_ns, span.node)):
         live = [old for old in live if old.to_ns > span.from_ns and old.node != span.node]
@@ -74,7 +74,7 @@ def _common_claims(history: History) -> dict[tuple[str, str], list[Overlap]]:
 # -- layout ------------------------------------------------------------------------------------------------------------
 
 
-class Placed(NamedTuple):
+class PlacedNode(NamedTuple):
     """A node in the layout: *master* is empty for a master; *votes*: a master with slots."""
 
     node: str
@@ -88,7 +88,7 @@ def check_layout(history: History) -> list[Finding]:
     return layout_findings(last_layout(history), history.last_ns)
 
 
-def last_layout(history: History) -> list[Placed]:
+def last_layout(history: History) -> list[PlacedNode]:
     """Return each live node in the majority's final view, by id."""
     placed = []
     for node in history.nodes:
@@ -98,16 +98,16 @@ def last_layout(history: History) -> list[Placed]:
             if (row := history.view_at(observer, node, history.last_ns)) is not None
             and "fail" not in row.flags.split(",")
         ]
-        votes: dict[Placed, int] = {}
+        votes: dict[PlacedNode, int] = {}
         for row in rows:
-            member = Placed(node, row.ip, row.master_id, "master" in row.flags and bool(row.slots))
+            member = PlacedNode(node, row.ip, row.master_id, "master" in row.flags and bool(row.slots))
             votes[member] = votes.get(member, 0) + 1
         if votes:
             placed.append(max(votes, key=lambda candidate: (votes[candidate], candidate)))
     return placed
 
 
-def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
+def layout_findings(placed: list[PlacedNode], ts_ns: int) -> list[Finding]:
     """Return the effect of losing each host.
 
     An election needs a quorum of *all* voting masters, failed ones included (R93), so losing that many with one host
@@ -134,7 +134,7 @@ def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
     return findings
 
 
-def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int, ts_ns: int) -> list[Finding]:
+def _loss_of(host: str, placed: list[PlacedNode], voters: list[PlacedNode], quorum: int, ts_ns: int) -> list[Finding]:
     lost = [voter for voter in voters if voter.host == host]
     left = len(voters) - len(lost)
     if not lost:
@@ -157,7 +157,7 @@ def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int,
 # -- replication -------------------------------------------------------------------------------------------------------
 
 
-class Lag(NamedTuple):
+class ReplicaLag(NamedTuple):
     """*replica* was at least *lag_bytes* behind *master* at *ts_ns*."""
 
     replica: str
@@ -168,7 +168,7 @@ class Lag(NamedTuple):
 
 def check_replication(history: History) -> list[Finding]:
     """Return the replicas that were behind by more than `LAG_BYTES_MAX`, each with its largest lag."""
-    by_replica: dict[str, list[Lag]] = {}
+    by_replica: dict[str, list[ReplicaLag]] = {}
     for node, source in history.samples:
         for sampled in lags(history, node, source):
             if sampled.lag_bytes > LAG_BYTES_MAX:
@@ -176,7 +176,7 @@ def check_replication(history: History) -> list[Finding]:
     return [_finding(lags_of_replica) for _, lags_of_replica in sorted(by_replica.items())]
 
 
-def lags(history: History, node: str, source: Source) -> Iterator[Lag]:
+def lags(history: History, node: str, source: Source) -> Iterator[ReplicaLag]:
     """Yield the lag of *node* at each sample of *source* in which it was a replica.
 
     The master's offset is that of its previous sample, so the true lag may be larger. Its next offset must not be smaller:
@@ -190,10 +190,10 @@ def lags(history: History, node: str, source: Source) -> Iterator[Lag]:
         at = bisect_right(masters, sample.ts_min_ns, key=lambda sampled: sampled.ts_ns)
         around = [sampled.master_offset for sampled in masters[max(at - 1, 0) : at + 1] if sampled.role == "master"]
         if at and len(around) == 2 and around[0] is not None and around[1] is not None and around[0] <= around[1]:
-            yield Lag(node, own.master_id, sample.ts_ns, around[0] - sample.replica_offset)
+            yield ReplicaLag(node, own.master_id, sample.ts_ns, around[0] - sample.replica_offset)
 
 
-def _finding(group: list[Lag]) -> Finding:
+def _finding(group: list[ReplicaLag]) -> Finding:
     most = max(group, key=lambda lag: lag.lag_bytes)
     text = f"replica {short(most.replica)} was at least {most.lag_bytes:,} bytes behind its master {short(most.master)}"
     times_ns = [lag.ts_ns for lag in group]

@@ -15,7 +15,7 @@ from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs
 from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes
 from cluster_core.history.statements import TICK_NS, Lines
 from cluster_core.incidents.gaps import GapSeen
-from cluster_core.incidents.speech import Speech, without_flips
+from cluster_core.incidents.header_claims import ClaimSpan, without_flips
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import (
@@ -67,7 +67,7 @@ class OffsetSeen(NamedTuple):
 class History:
     """All rows of one replay.
 
-    *slots_of*: slots (bit s for slot s) by number in *speech*. *offsets*: replication offsets from other sources than
+    *slots_of*: slots (bit s for slot s) by number in *header_claims*. *offsets*: replication offsets from other sources than
     the bus. *gaps*: missing bytes of captures. *lines*: server logs. *samples*: INFO
     and CLUSTER INFO from polls and metrics. *open_marks*: open slots in poll replies.
     """
@@ -75,7 +75,7 @@ class History:
     def __init__(
         self,
         rows: Iterable[ReplayRow],
-        speech: Iterable[Speech],
+        header_claims: Iterable[ClaimSpan],
         slots_of: Mapping[int, int],
         *,
         node_timeout_ms: int,
@@ -120,13 +120,13 @@ class History:
         self.votes.sort(key=lambda row: (row.asked_ns, row.voter, row.candidate))
         self.epochs.sort(key=lambda row: (row.ts_ns, row.node_id, row.epoch))
         self.reports.sort(key=lambda row: (row.valid_from_ns, row.observer, row.reporter, row.subject))
-        spans: dict[str, list[Speech]] = {}
-        for span in sorted(speech, key=lambda span: (span.node, span.first_ref)):
+        spans: dict[str, list[ClaimSpan]] = {}
+        for span in sorted(header_claims, key=lambda span: (span.node, span.first_ref)):
             spans.setdefault(span.node, []).append(span)
         self.offsets: dict[str, list[OffsetSeen]] = {}
         for seen in sorted(offsets, key=lambda seen: seen.ts_ns):
             self.offsets.setdefault(seen.node, []).append(seen)
-        self.speech = {node: without_flips(speeches) for node, speeches in spans.items()}
+        self.header_claims = {node: without_flips(claims) for node, claims in spans.items()}
 
     @cached_property
     def observers(self) -> list[str]:
@@ -136,7 +136,7 @@ class History:
     @cached_property
     def nodes(self) -> list[str]:
         """Return nodes in any view."""
-        return sorted({node for _, node in self.views} | set(self.speech))
+        return sorted({node for _, node in self.views} | set(self.header_claims))
 
     @cached_property
     def addresses(self) -> dict[str, str]:
@@ -156,13 +156,13 @@ class History:
             return None
         return rows[at]
 
-    def said_at(self, node: str, ts_ns: int) -> Speech | None:
+    def header_claim_at(self, node: str, ts_ns: int) -> ClaimSpan | None:
         """Return the span of *node* at that time, or the last one before."""
-        spans = self.speech.get(node, [])
+        spans = self.header_claims.get(node, [])
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
         return spans[at] if at >= 0 else None
 
-    def own_slots(self, span: Speech | None) -> int:
+    def own_slots(self, span: ClaimSpan | None) -> int:
         """Return the slots claimed for the node itself: those of a replica are its master's (R3)."""
         return self.slots_of.get(span.slots, 0) if span is not None and span.is_master else 0
 
@@ -207,8 +207,8 @@ class History:
         for event in self.events_of(EventKind.STATE_FAIL, EventKind.STATE_OK):
             if (event.observer, event.ts_ns) not in started:
                 # A header shows the new state; it may have changed since the previous header.
-                speech = self.said_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
-                min_ns = event.ts_ns if speech is None else min(speech.to_ns, event.ts_ns) - TICK_NS
+                claim = self.header_claim_at(event.observer, event.ts_ns - 1) if event.ref >= 0 else None
+                min_ns = event.ts_ns if claim is None else min(claim.to_ns, event.ts_ns) - TICK_NS
                 change = StateChange(min_ns, event.ts_ns, event.kind == EventKind.STATE_OK)
                 logged.setdefault(event.observer, []).append(change)
         sampled: dict[str, list[MetricSample]] = {}
@@ -240,9 +240,9 @@ class History:
         return owners | {event.subject for event in self.events_of(EventKind.ELECTION_STARTED)}
 
     @cached_property
-    def claims(self) -> dict[str, list[Speech]]:
+    def claims(self) -> dict[str, list[ClaimSpan]]:
         """Return each node's claims: by its headers, else its own replies and log, else another node's view."""
-        claims_of = dict(self.speech)
+        claims_of = dict(self.header_claims)
         for node in self.nodes:
             if node not in claims_of:
                 views = (self.views.get((observer, node)) for observer in (node, *self.observers))
@@ -257,7 +257,7 @@ class History:
                 ]
         return claims_of
 
-    def _claimed(self, row: NodeViewRow) -> Speech:
+    def _claimed(self, row: NodeViewRow) -> ClaimSpan:
         """Return a view in the form of a header; slots may be unknown."""
         flags_printed = row.flags.split(",")
         flags = (
@@ -271,7 +271,7 @@ class History:
             flags |= NodeFlags.NOFAILOVER
         slots = self._number_of(slot_bits(row.slots)) if row.evidence is Source.POLL else UNKNOWN_SLOTS
         end_ns = self.last_ns if row.valid_to_ns is None else row.valid_to_ns
-        return Speech(
+        return ClaimSpan(
             row.node_id, row.valid_from_ns, end_ns, row.ref, row.ref, 0, int(flags), row.master_id, row.config_epoch,
             row.config_epoch, slots, 0, 0, 0,
         )  # fmt: skip
@@ -283,7 +283,7 @@ class History:
             self.slots_of[self._numbers[bits]] = bits
         return self._numbers[bits]
 
-    def claim_at(self, node: str, ts_ns: int) -> Speech | None:
+    def claim_at(self, node: str, ts_ns: int) -> ClaimSpan | None:
         """Return the claim of *node* then, or the last one before."""
         spans = self.claims.get(node, [])
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
@@ -292,14 +292,14 @@ class History:
     def alive_ns(self, node: str) -> list[int]:
         """Return times at which log lines or headers of *node* show activity; a header may be built a tick before."""
         lines = [line.ts_ns for line in self.lines.of_node.get(node, ())]
-        spans = self.speech.get(node, ())
+        spans = self.header_claims.get(node, ())
         return sorted([*lines, *(ts_ns - TICK_NS for span in spans for ts_ns in (span.from_ns, span.to_ns))])
 
     def slots_owned(self, node: str, ts_ns: int) -> int:
         """Return the slots of *node* as a master, by headers, its own view, or another's; 0 if unknown."""
-        speech = self.said_at(node, ts_ns)
-        if speech is not None:
-            return self.own_slots(speech)
+        claim = self.header_claim_at(node, ts_ns)
+        if claim is not None:
+            return self.own_slots(claim)
         own = self.view_at(node, node, ts_ns)
         if own is not None and (own.slots or own.evidence is not Source.LOG):
             return slot_bits(own.slots)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from cluster_core.incidents.checks import LAG_BYTES_MAX, Placed, layout_findings
+from cluster_core.incidents.checks import LAG_BYTES_MAX, PlacedNode, layout_findings
 from cluster_core.incidents.incident import short
 from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -275,7 +275,9 @@ def _layout(views: Sequence[Topology]) -> Iterator[Symptom]:
     if bare:
         text = f"{len(bare)} of {len(voters)} masters have no replica: {_named(node.address for node in bare)}"
         yield Symptom(Severity.WARNING, SymptomCode.NO_REPLICA, text)
-    placed = [Placed(node.id, node.ip, node.master_id or "", node.is_master and bool(node.slots)) for node in living]
+    placed = [
+        PlacedNode(node.id, node.ip, node.master_id or "", node.is_master and bool(node.slots)) for node in living
+    ]
     alone = {node.id for node in bare}
     for finding in layout_findings(placed, 0):
         if not (finding.code is FindingCode.SHARD_ON_ONE_HOST and finding.node in alone):

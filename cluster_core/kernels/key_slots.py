@@ -269,12 +269,12 @@ def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np
     roomy = slots.size  # number of keys far from the buffer's end
     while roomy > 0 and offsets[roomy] + _STEP > data.size:
         roomy -= 1
-    begun = 0
-    while begun < roomy and offsets[begun] < _BEFORE:
-        begun += 1
-    for index in range(begun):
+    early = 0
+    while early < roomy and offsets[early] < _BEFORE:
+        early += 1
+    for index in range(early):
         slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
-    _fill_roomy(data, offsets[begun : roomy + 1], slots[begun:roomy])
+    _fill_roomy(data, offsets[early : roomy + 1], slots[early:roomy])
     for index in range(roomy, slots.size):
         slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
 

@@ -46,7 +46,7 @@ SlotSums = Mapping[int, Sequence[int]]
 """Number, bytes, and squares and cubes of bytes, of the keys of each slot."""
 
 
-class Draw(NamedTuple):
+class SampledKey(NamedTuple):
     """A sampled key: bytes, LFU counter or idle time if available, and on request type and elements."""
 
     key: bytes
@@ -70,13 +70,13 @@ class Part:
     master: str
     sampled: str
     keys: int
-    draws: Sequence[Draw]
+    draws: Sequence[SampledKey]
     whole: bool = False
-    large: Sequence[Draw] = ()
+    large: Sequence[SampledKey] = ()
     slot_bytes: Mapping[int, int] | None = None
     slot_keys: Mapping[int, int] | None = None
     limits: tuple[float, float] | None = None
-    largest: Sequence[Draw] = ()
+    largest: Sequence[SampledKey] = ()
     slot_draws: SlotSums | None = None
 
     @property
@@ -125,7 +125,7 @@ class GroupEstimate(NamedTuple):
     hits: int
 
 
-def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, GroupEstimate]:
+def estimate_groups(parts: Iterable[Part], groups_of: Callable[[SampledKey], Iterable[G]]) -> dict[G, GroupEstimate]:
     """Estimate each group; a draw may be in several groups, or none."""
     estimates: dict[G, GroupEstimate] = {}
     for part in parts:
@@ -152,7 +152,7 @@ def estimate_slots(parts: Iterable[Part]) -> dict[int, GroupEstimate]:
     return estimates
 
 
-def sums_by_slot(draws: Iterable[Draw], sums: dict[int, list[int]] | None = None) -> dict[int, list[int]]:
+def sums_by_slot(draws: Iterable[SampledKey], sums: dict[int, list[int]] | None = None) -> dict[int, list[int]]:
     """Add *draws* to *sums*, or to none."""
     totals = {} if sums is None else sums
     for draw in draws:
@@ -177,7 +177,7 @@ def _estimated_group(part: Part, draws: int, sums: Sequence[int]) -> GroupEstima
     return GroupEstimate(_total(part, draws, hits, hits), memory._replace(skewed=skewed), hits)
 
 
-def _sums(draws: Iterable[Draw], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, list[int]]:
+def _sums(draws: Iterable[SampledKey], groups_of: Callable[[SampledKey], Iterable[G]]) -> dict[G, list[int]]:
     """Return number, bytes, squares and cubes of the draws of each group."""
     sums: dict[G, list[int]] = {}
     for draw in draws:
@@ -282,23 +282,23 @@ def is_skewed(hits: float, squares: float, cubes: float) -> bool:
     return skewness > max(SKEWED_MIN, hits / DRAWS_A_SKEWNESS)
 
 
-def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, SampledKey]]:
     """Return the *count* largest sampled keys, without duplicates, with their parts."""
     return _first(parts, count, lambda draw: draw.memory_bytes)
 
 
-def most_used(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+def most_used(parts: Iterable[Part], count: int) -> list[tuple[Part, SampledKey]]:
     """Return the *count* sampled keys with the highest LFU counters, without duplicates; empty without LFU."""
     return _first(parts, count, lambda draw: draw.frequency or 0)
 
 
-def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, SampledKey]]:
     """Return the *count* longest idle sampled keys, without duplicates; empty without idle times."""
     return _first(parts, count, lambda draw: draw.idle_s or 0)
 
 
-def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:
-    draws: dict[tuple[int, bytes], tuple[Part, Draw]] = {}
+def _first(parts: Iterable[Part], count: int, weight: Callable[[SampledKey], int]) -> list[tuple[Part, SampledKey]]:
+    draws: dict[tuple[int, bytes], tuple[Part, SampledKey]] = {}
     least = 1
     for part in parts:
         for draw in (*part.large, *part.largest, *part.draws):
@@ -419,7 +419,7 @@ class SlotPart(NamedTuple):
 def parts_of_slots(parts: Sequence[Part], slots: Collection[int]) -> dict[int, list[SlotPart]]:
     """Return the hash tags and keys of *slots*, heaviest first, as far as measured."""
 
-    def tags(draw: Draw) -> list[tuple[int, bytes]]:
+    def tags(draw: SampledKey) -> list[tuple[int, bytes]]:
         slot, tag = key_slot(draw.key), hash_tag(draw.key)
         return [(slot, tag)] if tag is not None and slot in slots else []
 

@@ -36,7 +36,7 @@ class FileUnread:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadInputs:
     """The incompletely read inputs, and totals of all inputs: stored bytes and records read."""
 
     files: tuple[FileUnread, ...] = ()
@@ -63,14 +63,14 @@ class Unread:
         )
 
 
-WHOLE = Unread()
+WHOLE = UnreadInputs()
 """All inputs were read completely."""
 
 
-def together(parts: Iterable[Unread]) -> Unread:
+def together(parts: Iterable[UnreadInputs]) -> UnreadInputs:
     """Combine the unread parts of several snapshots or inputs."""
     known = list(parts)
-    return Unread(
+    return UnreadInputs(
         tuple(file for part in known for file in part.files),
         sum(part.file_bytes for part in known),
         sum(part.records_read for part in known),

@@ -11,7 +11,7 @@ COMBINATIONS = ("last", "mean", "p95", "ewma")
 """Ways to combine windows into one load."""
 
 
-class Reading(NamedTuple):
+class CounterSample(NamedTuple):
     """One slot's counter at *owner*; it only grows while *owner* keeps the slot."""
 
     ts_ns: int
@@ -29,13 +29,13 @@ class Growth(NamedTuple):
     restarted: bool
 
 
-def counter_deltas(readings: Iterable[Reading]) -> list[Growth]:
+def counter_deltas(readings: Iterable[CounterSample]) -> list[Growth]:
     """Return the growth of one slot's counter between *readings* in time order; PlanError for a negative counter.
 
     A counter that restarted (new owner, CONFIG RESETSTAT) grew by its new value, marked *restarted*.
     """
-    held: dict[str, Reading] = {}
-    last: Reading | None = None
+    held: dict[str, CounterSample] = {}
+    last: CounterSample | None = None
     growths: list[Growth] = []
     for reading in readings:
         if reading.value < 0:

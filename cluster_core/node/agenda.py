@@ -83,13 +83,13 @@ def put_back(state: NodeState, peer: Peer, due_ms: int) -> None:
         peers.append(peer)
 
 
-def hasten(state: NodeState, peer: Peer) -> None:
+def make_due(state: NodeState, peer: Peer) -> None:
     """Schedule a check of *peer* for the next cron."""
     if peer.due_ms and peer is not state.view.myself:
         put_back(state, peer, 0)
 
 
-def hasten_all(state: NodeState) -> None:
+def make_all_due(state: NodeState) -> None:
     """Schedule a check of all nodes for the next cron."""
     state.agenda_nodes = 0
 

@@ -6,7 +6,7 @@ from cluster_core.gossip.events import CloseLink
 from cluster_core.gossip.flags import HANDSHAKE, LIGHT_HEADER_MODULE, MEET, MYSELF, NOADDR
 from cluster_core.gossip.handshake import drop_link, handshake_timeout_ms
 from cluster_core.gossip.view import Link, Peer
-from cluster_core.node.agenda import hasten
+from cluster_core.node.agenda import make_due
 from cluster_core.node.events import OpenLink
 from cluster_core.node.pings import MEET as MEET_TYPE
 from cluster_core.node.pings import PING, send_ping
@@ -42,7 +42,7 @@ def link_opened(state: NodeState, link_id: int) -> None:
     if meets and not state.view.profile.meet_until_contact:
         peer.flags &= ~MEET
         state.view.forget_entry(peer)
-    hasten(state, peer)
+    make_due(state, peer)
 
 
 def link_lost(state: NodeState, link_id: int) -> None:
@@ -50,7 +50,7 @@ def link_lost(state: NodeState, link_id: int) -> None:
     link = state.view.links.get(link_id)
     peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
     if peer is not None:
-        hasten(state, peer)
+        make_due(state, peer)
         if peer.inbound == link_id:
             peer.inbound_lost_ms = state.now_ms
     drop_link(state.view, link_id)

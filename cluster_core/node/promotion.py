@@ -10,7 +10,7 @@ from cluster_core.gossip.flags import MASTER, MIGRATE_TO, MY_PRIMARY_FAIL, NOADD
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.roles import become_master, replicate, same_shard
 from cluster_core.gossip.view import Peer
-from cluster_core.node.agenda import hasten
+from cluster_core.node.agenda import make_due
 from cluster_core.node.events import PauseClients, PromoteMyself, ResumeClients, StartReplication
 from cluster_core.node.pings import PING, broadcast_pong, send_on_link
 from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_MANUAL, TODO_PONG, TODO_SAVE, NodeState, named
@@ -114,7 +114,7 @@ def begin_as_master(state: NodeState, replica: Peer, link: int) -> None:
     reset_manual_failover(state)
     view.mf_end_ms = now_ms + limit_ms
     view.mf_replica = replica.id
-    hasten(state, replica)
+    make_due(state, replica)
     state.paused = True
     state.log("#", f"Manual failover requested by replica {named(state, replica.id)}.")
     state.out.append(PauseClients(now_ms + PAUSE_FACTOR * limit_ms))

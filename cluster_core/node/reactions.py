@@ -11,7 +11,7 @@ from cluster_core.gossip.events import Changed, Effect, MessageReceived
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL
 from cluster_core.gossip.handshake import drop_link
 from cluster_core.gossip.view import Peer, slot_bits
-from cluster_core.node.agenda import hasten, hasten_all
+from cluster_core.node.agenda import make_all_due, make_due
 from cluster_core.node.candidacy import count_vote, yield_to_rival
 from cluster_core.node.events import DropKeys, VoteCast
 from cluster_core.node.pings import bare_message, broadcast, fail_message, update_message
@@ -165,7 +165,7 @@ def _correct(state: NodeState, effect: belief.SendUpdate) -> None:
 def _close(state: NodeState, effect: belief.CloseLink) -> None:
     drop_link(state.view, effect.link)
     state.fit_version = -1
-    hasten_all(state)
+    make_all_due(state)
     state.out.append(effect)
 
 
@@ -219,10 +219,10 @@ def _membership(state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved 
     if isinstance(effect, belief.NodeRenamed):
         peer = state.view.nodes.get(effect.new)
         if peer is not None:
-            hasten(state, peer)
+            make_due(state, peer)
             state.log(".", f"Handshake with node {named(state, effect.new)} completed.")
     elif isinstance(effect, belief.NodeAdded):
-        hasten_all(state)
+        make_all_due(state)
     else:
         state.log(".", f"Deleting node {effect.node} from cluster view")
     state.out.append(effect)
@@ -273,7 +273,7 @@ def _health_changed(state: NodeState, peer: Peer, cause: Cause, trigger: Trigger
         state.log("*", f"FAIL message received from {by} about {name}")
     elif cause is Cause.OTHER_ID_ANSWERS:
         broadcast(state, fail_message(state, peer.id))
-    hasten(state, peer)
+    make_due(state, peer)
     if view.myself.replicaof == peer.id:
         note_master_health(state, failed=failed)
         if failed and view.profile.best_replica_hurries:

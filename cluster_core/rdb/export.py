@@ -23,7 +23,7 @@ from cluster_core.rdb.skim_state import grammar_array
 from cluster_core.rdb.strings import length_at, string_at
 from cluster_core.rdb.texts import BASE64_MARK
 from cluster_core.rdb.value_state import JSON, RESP
-from cluster_core.rdb.value_writing import Keys, write_values
+from cluster_core.rdb.value_writing import KeyColumns, write_values
 from cluster_core.rdb.walk_records import find_value
 from cluster_core.rdb.writer import RdbWriter, target_of_dump
 
@@ -311,7 +311,7 @@ class ValueWriter:
         Raises DecodeError with the offset of an invalid value, EncodeError for one that the server does not support.
         """
         st = self._state
-        columns = Keys(*(getattr(batch, name) for name in Keys._fields))
+        columns = KeyColumns(*(getattr(batch, name) for name in KeyColumns._fields))
         st[at.ROW] = st[at.OUT] = 0
         st[at.PHASE], st[at.BEGUN] = at.P_BEGIN, -1
         while True:
@@ -342,9 +342,9 @@ class ValueWriter:
 
     def _set_apart(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
         """Start a piece with the current key; if it fills the piece, check its value to the end before output."""
-        begun = int(self._state[at.BEGUN])
-        if begun:
-            yield self._out.data[:begun]
+        start = int(self._state[at.BEGUN])
+        if start:
+            yield self._out.data[:start]
             self._forget(kept=0)
             return
         trial = ValueWriter(self._head, self._style, source=self._source, release=self._release)
@@ -433,9 +433,9 @@ class ValueWriter:
         self._state[at.ROW] += 1
 
     def _take_back(self, batch: KeyBatch, row: int, refusal: EncodeError | None) -> None:
-        begun = int(self._state[at.BEGUN])
-        self._refuse(batch, row, refusal, is_gone=begun < 0)
-        self._forget(kept=begun)
+        start = int(self._state[at.BEGUN])
+        self._refuse(batch, row, refusal, is_gone=start < 0)
+        self._forget(kept=start)
 
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
         """Count the key as left out, or raise *refusal* or a decoding error; raise also if part of the key was output (*is_gone*)."""

@@ -272,7 +272,7 @@ def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
     return ids * ID_BYTES + nodes * GUESSED_NODE_BYTES
 
 
-class Parts(NamedTuple):
+class ValueParts(NamedTuple):
     """Bytes and units (`cluster_core.memory.structures`) of a value's parts.
 
     *marks*: `HAS_LONG`, `HAS_TEXT`, and the number of expiring fields from `EXPIRING` on.
@@ -284,7 +284,9 @@ class Parts(NamedTuple):
 
 
 @borrowing()
-def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: int, expires: bool, parts: Parts) -> int:
+def whole_size(
+    m: Any, measure: int, encoding: int, elements: int, key_length: int, expires: bool, parts: ValueParts
+) -> int:
     """Return the size of a key with a value other than a string, from its parts; *measure* is its measure (`grammar`)."""
     units = parts.units
     total = parts.bytes + _key(m, key_length, expires)

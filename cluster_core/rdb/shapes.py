@@ -153,9 +153,9 @@ def packed_memory(m: Any, rule_ziplists: int, acc: Any, zip_bytes: int, pack_byt
         return sizes.packed_size(m, zip_bytes + _ZIPLIST_HEAD)
     size = sizes.packed_size(m, pack_bytes + _LISTPACK_HEAD)
     if acc[FROM_ZIPLIST] and m[sizes.ALLOCATOR] == LIBC:
-        begun = sizes.packed_size(m, zip_bytes + _ZIPLIST_HEAD)
-        if 0 < begun - size < _CHUNK_MIN:
-            return begun
+        first_bytes = sizes.packed_size(m, zip_bytes + _ZIPLIST_HEAD)
+        if 0 < first_bytes - size < _CHUNK_MIN:
+            return first_bytes
     return size
 
 
@@ -310,17 +310,17 @@ def _collection(measure: int, name: Any, sums: Any, conditions: Any, memory: Any
         m, rule = models[k], rules[k]
         encoding = _encoding(rule, measure, acc, elements, packed_now)
         if encoding != grammar.HASHTABLE and k > 0:
-            whole = sizes.Parts(_packed_bytes(m, rule, acc, elements, encoding), np.int64(0), np.int64(0))
+            whole = sizes.ValueParts(_packed_bytes(m, rule, acc, elements, encoding), np.int64(0), np.int64(0))
             memory[k] = sizes.whole_size(m, packed_measure, encoding, elements, key_length, expires, whole)
             continue
-        table = sizes.Parts(parts[k, PART_BYTES], parts[k, PART_UNITS], marks)
+        table = sizes.ValueParts(parts[k, PART_BYTES], parts[k, PART_UNITS], marks)
         memory[k] = sizes.whole_size(m, measure, np.int64(grammar.HASHTABLE), elements, key_length, expires, table)
         if k == 0:
             shape[TABLE] = memory[0]
             packed_as = encoding
             if encoding == grammar.HASHTABLE:
                 packed_as = grammar.INTSET if measure == grammar.M_SET and acc[TEXTS] == 0 else grammar.LISTPACK
-            whole = sizes.Parts(_packed_bytes(m, rule, acc, elements, packed_as), np.int64(0), np.int64(0))
+            whole = sizes.ValueParts(_packed_bytes(m, rule, acc, elements, packed_as), np.int64(0), np.int64(0))
             shape[PACKED] = sizes.whole_size(m, packed_measure, packed_as, elements, key_length, expires, whole)
             if encoding != grammar.HASHTABLE:
                 memory[0] = shape[PACKED]
@@ -336,7 +336,7 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
         m, limit = models[k], rules[k, LIST_BYTES]
         is_small = acc[NODES_MET] == 1 and acc[LISTPACK_BYTES] + 7 <= limit
         encoding = np.int64(grammar.LISTPACK) if is_small else np.int64(grammar.QUICKLIST)
-        whole = sizes.Parts(parts[k, PART_NODES], np.int64(0), np.int64(0))
+        whole = sizes.ValueParts(parts[k, PART_NODES], np.int64(0), np.int64(0))
         memory[k] = sizes.whole_size(m, np.int64(grammar.M_LIST), encoding, acc[COUNT], key_length, expires, whole)
 
 
@@ -430,7 +430,7 @@ SCRATCH_BYTES_MAX = 256 << 20
 _SCRATCH_BYTES = 1 << 16
 
 
-class Measured(NamedTuple):
+class KeyMeasures(NamedTuple):
     """Per key: *memory* int64[keys, conditions], its *shapes* int64[keys, `SHAPES`]."""
 
     memory: NDArray[np.int64]
@@ -448,12 +448,12 @@ class ValueMeasure:
         self._walk = np.zeros(state.STATE_LENGTH, np.int64)
         self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
 
-    def unmeasured(self, count: int) -> Measured:
+    def unmeasured(self, count: int) -> KeyMeasures:
         """Return the measures of *count* keys with unknown values."""
         models = self._conditions[1]
-        return Measured(np.zeros((count, len(models)), np.int64), np.zeros((count, SHAPES), np.int64))
+        return KeyMeasures(np.zeros((count, len(models)), np.int64), np.zeros((count, SHAPES), np.int64))
 
-    def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
+    def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> KeyMeasures:
         """Measure the keys of *batch* by their records in *data*, which starts at offset *begin* of the file."""
         count = len(batch)
         result = self.unmeasured(count)

@@ -61,7 +61,7 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
     trials = read = 0
     window, step = start, SYNC_STEP_BYTES
     while window < stop:
-        near = _Near(read_at, window)
+        near = _ReadOnceFile(read_at, window)
         piece = np.frombuffer(near(window, SYNC_WINDOW_BYTES), np.uint8)
         for place in np.flatnonzero(begins[piece])[:SYNC_WINDOW_TRIALS_MAX].tolist():
             result, taken = _walk_to_record(near, head, window + place)
@@ -74,7 +74,7 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
     return None
 
 
-class _Near:
+class _ReadOnceFile:
     """Reads a file; the first `SYNC_STEP_BYTES` from *start* are read once, as storage may be slow."""
 
     def __init__(self, read_at: ReadAt, start: int) -> None:

@@ -37,7 +37,7 @@ CHUNK_ELEMENTS = 128
 """Elements per command."""
 
 
-class Keys(NamedTuple):
+class KeyColumns(NamedTuple):
     """Columns of `KeyBatch` to write, and the position of each record."""
 
     db: NDArray[np.int32]
@@ -450,7 +450,7 @@ def _write_stream(data: Any, st: Any, out: Any, names: Any, scratch: Any) -> int
 
 
 @borrowing()
-def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
+def _begin(data: Any, st: Any, g: Any, out: Any, keys: KeyColumns, row: int) -> int:
     """Begin a key: find its value and write its prefix."""
     st[state.BEGUN] = st[state.OUT]
     st[state.BEGUN_NOT_TEXT] = st[state.NOT_TEXT]
@@ -484,7 +484,7 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
 
 
 @borrowing()
-def write_values(data: Any, keys: Keys, rows: Any, g: Any, st: Any, out: Any, scratch: Any) -> int:
+def write_values(data: Any, keys: KeyColumns, rows: Any, g: Any, st: Any, out: Any, scratch: Any) -> int:
     """Write the keys *rows* (indices) from `ROW` on to *out*: `DONE` or another answer.
 
     `FULL`: *out* has no room; `SCRATCH`: it needs `WANT` bytes; `RARE`: a module value or hash by template; `TAIL`: the part

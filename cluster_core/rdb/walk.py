@@ -286,7 +286,7 @@ def _memory(st: Any, m: Any, g: Any) -> int:
     if measure == grammar.M_STRING:
         return sizes.string_size(m, st[state.KEY_LENGTH], expires, st[state.ENCODING], st[state.ELEMENTS])
     if measure != grammar.M_UNKNOWN and st[state.SIZE_KNOWN]:
-        parts = sizes.Parts(st[state.SIZE_BYTES], st[state.SIZE_UNITS], st[state.MARKS])
+        parts = sizes.ValueParts(st[state.SIZE_BYTES], st[state.SIZE_UNITS], st[state.MARKS])
         return sizes.whole_size(
             m, measure, st[state.ENCODING], st[state.ELEMENTS], st[state.KEY_LENGTH], expires, parts
         )

@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MasterLoads:
     """Load of each master (node id) in one resource.
 
     *errors* are standard errors of estimates, *basis* is the measuring method, *reason* explains why it is not compared.
@@ -112,7 +112,7 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     return Finding(LEFT_BEHIND, "", 0.0, keys, 0.0, not held, detail)
 
 
-def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
+def audit_load(stored: StoredPlan, measured: MasterLoads, slack: float = SLACK) -> Finding:
     """Compare the heaviest master over its fair share with the promise, which includes the plan's limit and *slack*.
 
     The result is unknown if the error of an estimate reaches across that limit.
@@ -134,7 +134,7 @@ def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> 
     return Finding(LOAD, measured.resource, promised, share, allowed, kept, detail, off or None)
 
 
-def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
+def heaviest_share(stored: StoredPlan, measured: MasterLoads) -> tuple[float | None, str, float]:
     """Return the largest load over its fair share, its master, and the figure's standard error."""
     scaled = validate(stored.problem)
     excluded = {master.id for master in scaled.masters if master.excluded}

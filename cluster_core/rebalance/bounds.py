@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.problem import ScaledProblem
 from cluster_core.rebalance.goal.targets import Targets, fillers
 
 WORD_BITS = 62
@@ -48,19 +48,19 @@ FREE = Prices()
 """No prices: only loads of drained masters must move."""
 
 
-def least_moved(scaled: Scaled, targets: Targets, prices: Prices, holding: Collection[int] = ()) -> int:
+def least_moved(scaled: ScaledProblem, targets: Targets, prices: Prices, holding: Collection[int] = ()) -> int:
     """Return the cost that every placement within *targets* moves at least; drained masters in *holding* may keep slots."""
     paid, limits = _both_sides(scaled, targets, prices, holding, moving=True)
     return max(0, -(-(paid - limits) >> prices.bits))
 
 
-def contradicts(scaled: Scaled, targets: Targets, prices: Prices) -> bool:
+def contradicts(scaled: ScaledProblem, targets: Targets, prices: Prices) -> bool:
     """Return whether *prices* prove that no placement meets *targets*."""
     paid, limits = _both_sides(scaled, targets, prices, (), moving=False)
     return paid > limits
 
 
-def is_valid(scaled: Scaled, prices: Prices) -> bool:
+def is_valid(scaled: ScaledProblem, prices: Prices) -> bool:
     """Return whether *prices* are non-negative, one per resource, of known takers and zones."""
     ids = {scaled.masters[n].id for n in scaled.takers()}
     zones = {master.zone for master in scaled.masters}
@@ -71,7 +71,7 @@ def is_valid(scaled: Scaled, prices: Prices) -> bool:
 
 
 def _both_sides(
-    scaled: Scaled, targets: Targets, prices: Prices, holding: Collection[int], *, moving: bool
+    scaled: ScaledProblem, targets: Targets, prices: Prices, holding: Collection[int], *, moving: bool
 ) -> tuple[int, int]:  # fmt: skip
     """Return the least payment of all slots, and prices times limits, in 2**-bits units of cost."""
     zoned = prices.zones if targets.zone_share is not None else {}
@@ -118,7 +118,7 @@ def _sum_of(values: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
 
 
 def _payments(
-    scaled: Scaled, cost: Sequence[int], staying: Sequence[Sequence[int]], going: Sequence[Sequence[int]]
+    scaled: ScaledProblem, cost: Sequence[int], staying: Sequence[Sequence[int]], going: Sequence[Sequence[int]]
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     """Return what each slot pays on its owner, by prices *staying* [owner, resource], and at least elsewhere, by rows *going*.
 
@@ -161,7 +161,7 @@ def _sum(values: NDArray[Any]) -> int:
 
 
 def whole_prices(
-    scaled: Scaled,
+    scaled: ScaledProblem,
     masters: NDArray[np.float64],
     zones: Mapping[str, NDArray[np.float64]] = NO_ZONES,
     *,
@@ -199,7 +199,7 @@ def count_ranges(owner: Sequence[int] | Sequence[str] | NDArray[np.int64]) -> in
     return int(len(at) > 0) + int((at[1:] != at[:-1]).sum())
 
 
-def least_ranges(scaled: Scaled, targets: Targets) -> int:
+def least_ranges(scaled: ScaledProblem, targets: Targets) -> int:
     """Return a lower bound on the slot ranges of every placement within *targets*.
 
     Neighbouring fixed slots of different masters have a border. Each remaining owner without fixed slots has a range, as
@@ -210,7 +210,7 @@ def least_ranges(scaled: Scaled, targets: Targets) -> int:
     return max(1, count_ranges(fixed) + len(stay.difference(fixed)) + _needed(scaled, targets, stay))
 
 
-def _needed(scaled: Scaled, targets: Targets, stay: set[int]) -> int:
+def _needed(scaled: ScaledProblem, targets: Targets, stay: set[int]) -> int:
     """Return the number of empty masters that must take slots."""
     takers, shared = scaled.takers(), scaled.shared()
     most = 0

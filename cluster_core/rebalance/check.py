@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from cluster_core.rebalance.bounds import count_ranges, is_valid, least_moved, least_ranges
-from cluster_core.rebalance.goal.problem import Problem, Scaled, validate, without_goals
+from cluster_core.rebalance.goal.problem import Problem, ScaledProblem, validate, without_goals
 from cluster_core.rebalance.goal.targets import Shares, Targets, above_capacity, find_targets, kept, ratios, rehost
 from cluster_core.rebalance.plan import ConflictKind, Plan, PlanVerdict
 from cluster_core.rebalance.search.conflicts import prove
@@ -35,7 +35,7 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
     ]
 
 
-def _check_moves(scaled: Scaled, plan: Plan, index: Mapping[str, int]) -> list[str]:
+def _check_moves(scaled: ScaledProblem, plan: Plan, index: Mapping[str, int]) -> list[str]:
     wrong, seen = [], set()
     for move in plan.moves:
         if not 0 <= move.slot < len(scaled.owner) or move.source not in index or move.target not in index:
@@ -52,7 +52,7 @@ def _check_moves(scaled: Scaled, plan: Plan, index: Mapping[str, int]) -> list[s
     return wrong
 
 
-def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+def _check_limits(scaled: ScaledProblem, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     """Check that no slot moves into a master that ends above its capacity; if claimed, that all limits are kept."""
     sums, caps = scaled.totals(owner), rehost(scaled, targets, owner).caps
     over = {scaled.masters[n].id for n in above_capacity(scaled, sums)}
@@ -81,7 +81,7 @@ def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int
     return wrong
 
 
-def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+def _check_sums(scaled: ScaledProblem, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     wrong = []
     moved = sum(scaled.loads[scaled.cost][move.slot] for move in plan.moves)
     if moved != plan.moved:
@@ -97,7 +97,7 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
     return wrong
 
 
-def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
+def _check_ranges(scaled: ScaledProblem, bounded: Targets, plan: Plan) -> list[str]:
     """Check the claimed number of ranges, and that no budget promises less than possible."""
     wrong = []
     if plan.ranges_bound > least_ranges(scaled, bounded):
@@ -112,7 +112,7 @@ def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
     return wrong
 
 
-def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
+def _check_floors(scaled: ScaledProblem, targets: Targets, plan: Plan) -> list[str]:
     """Check that the heaviest slots of each floor do not fit below it."""
     wrong = []
     takers = scaled.takers()
@@ -127,7 +127,7 @@ def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
     return wrong
 
 
-def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
+def _check_conflicts(scaled: ScaledProblem, plan: Plan) -> list[str]:
     """Check claimed contradictions; only contradicting limits justify a tolerance of its own."""
     wrong = [
         f"it is not proven that {contradiction.kind} cannot be kept"
@@ -149,7 +149,7 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
     return wrong
 
 
-def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+def _check_bound(scaled: ScaledProblem, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     """Check that the prices prove the bound, and that at most all data moves."""
     wrong = []
     if not is_valid(scaled, plan.prices):

@@ -153,7 +153,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class MasterRoom:
     """Room of a master during moves: *limits* by resource number, current loads and slots, whether it *stays*."""
 
     held: tuple[float, ...]
@@ -169,14 +169,14 @@ class Room:
         return any(self.held[r] > limit for r, limit in self.limits.items())
 
 
-class Order(NamedTuple):
+class MoveOrder(NamedTuple):
     """Moves in batches, and moves *left* because no target ever has room for both copies."""
 
     batches: list[Batch]
     left: list[Move]
 
 
-def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
+def order_moves(moves: Sequence[Move], rooms: Mapping[str, MasterRoom]) -> MoveOrder:
     """Return *moves* as batches; PlanError for a node missing in *rooms*.
 
     Masters above a limit go first, then those with the largest excess, then small jobs; jobs are cut at the available room.
@@ -196,11 +196,11 @@ def order_moves(moves: Sequence[Move], rooms: Mapping[str, Room]) -> Order:
             for node, sign in ((source, -1), (target, 1)):
                 held[node] = [at + sign * load for at, load in zip(held[node], loads, strict=True)]
                 slots[node] += sign * len(taken)
-    return Order(batches, [move for waiting in pairs.values() for move in waiting])
+    return MoveOrder(batches, [move for waiting in pairs.values() for move in waiting])
 
 
 def _fill(
-    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], held: Mapping[str, Sequence[float]],
+    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, MasterRoom], held: Mapping[str, Sequence[float]],
     slots: Mapping[str, int],
 ) -> list[Job]:  # fmt: skip
     """Remove and return jobs from *pairs* that may run together, for the loads *held* and the number of *slots* of masters."""

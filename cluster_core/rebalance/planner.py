@@ -18,7 +18,15 @@ from fractions import Fraction
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bounds import count_ranges, least_moved, least_ranges, whole_prices
-from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Number, Problem, Scaled, exact, validate, without_goals
+from cluster_core.rebalance.goal.problem import (
+    RANGES_A_MASTER,
+    Number,
+    Problem,
+    ScaledProblem,
+    exact,
+    validate,
+    without_goals,
+)
 from cluster_core.rebalance.goal.targets import (
     Targets,
     above_capacity,
@@ -33,7 +41,7 @@ from cluster_core.rebalance.search.arrays import Arrays
 from cluster_core.rebalance.search.conflicts import at_tolerance, find_conflicts
 from cluster_core.rebalance.search.heavy import exceeds_limits
 from cluster_core.rebalance.search.relaxation import Relaxation
-from cluster_core.rebalance.search.search import SHREDDED, Badness, Result, Search, badness
+from cluster_core.rebalance.search.search import SHREDDED, LimitDistance, Result, Search, badness
 
 ROUNDS_MAX = 4
 ROUND_GAIN_MIN = Fraction(1, 5)
@@ -66,7 +74,7 @@ def make_plan(problem: Problem) -> Plan:
     return plan if plan is not None and plan.given_up else conclude(scaled, *_find(scaled))
 
 
-def _try(scaled: Scaled, *, is_soft: bool) -> Plan | None:
+def _try(scaled: ScaledProblem, *, is_soft: bool) -> Plan | None:
     """Return a plan that meets the limits, or None; with soft goals the search is short."""
     plan = conclude(scaled, *_find(scaled, is_short=is_soft))
     return None if plan.verdict in (PlanVerdict.CLOSER, PlanVerdict.IMPOSSIBLE) else plan
@@ -93,7 +101,7 @@ def _as_asked(problem: Problem, plan: Plan) -> Plan:
     return replace(plan, reach=reaches)
 
 
-def _find(scaled: Scaled, *, is_short: bool = False) -> tuple[tuple[Conflict, ...], Result]:
+def _find(scaled: ScaledProblem, *, is_short: bool = False) -> tuple[tuple[Conflict, ...], Result]:
     """Return the contradictions in *scaled* and the best owners found, with relaxed limits if they are proven impossible."""
     conflicts = find_conflicts(scaled)
     now, first = scaled, None
@@ -116,7 +124,7 @@ def _find(scaled: Scaled, *, is_short: bool = False) -> tuple[tuple[Conflict, ..
     return conflicts, unmoved if first is None else first
 
 
-def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
+def _joined(scaled: ScaledProblem, owner: tuple[int, ...]) -> tuple[int, ...]:
     """Return *owner*, which misses limits, with fewer slot ranges and no greater excess, or one not worth a plan."""
     if count_ranges(owner) <= RANGES_A_MASTER * len(scaled.masters):
         return owner
@@ -129,7 +137,7 @@ def _joined(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     return search.joined(owner) or owner
 
 
-def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
+def _aims(scaled: ScaledProblem, conflicts: Sequence[Conflict]) -> list[ScaledProblem]:
     """Return problems to try in order: with and without headroom, or with tolerances above a proven impossible one."""
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is not None:
@@ -138,9 +146,9 @@ def _aims(scaled: Scaled, conflicts: Sequence[Conflict]) -> list[Scaled]:
     return [scaled] if part == 1 else [replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance)), scaled]
 
 
-def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> Result:
+def _round(scaled: ScaledProblem, conflicts: tuple[Conflict, ...], is_short: bool) -> Result:
     """Search each aim until limits are met; return the best result."""
-    tried: list[tuple[Badness, int, Result]] = []
+    tried: list[tuple[LimitDistance, int, Result]] = []
     asked = find_targets(scaled)
     known: Sequence[int] | None = None
     for aim in _aims(scaled, conflicts):
@@ -155,7 +163,7 @@ def _round(scaled: Scaled, conflicts: tuple[Conflict, ...], is_short: bool) -> R
     return min(tried)[2]
 
 
-def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
+def _turned_back(scaled: ScaledProblem, owner: tuple[int, ...]) -> tuple[int, ...]:
     """Return *owner* without moves into masters above their capacity."""
     at = list(owner)
     over = above_capacity(scaled, scaled.totals(at))
@@ -166,7 +174,7 @@ def _turned_back(scaled: Scaled, owner: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(at)
 
 
-def _gain(asked: Scaled, owner: tuple[int, ...]) -> bool | None:
+def _gain(asked: ScaledProblem, owner: tuple[int, ...]) -> bool | None:
     """Return whether *owner* is worth its moves: False if it gains too little, None if it gains nothing."""
     limits = find_targets(asked)
     before, after = (badness(asked, limits, at) for at in (asked.owner, owner))
@@ -213,7 +221,7 @@ def pieces_of_tag(load: Number, target: Number) -> int:
     return max(1, math.ceil(whole / part))
 
 
-def conclude(scaled: Scaled, conflicts: tuple[Conflict, ...], result: Result) -> Plan:
+def conclude(scaled: ScaledProblem, conflicts: tuple[Conflict, ...], result: Result) -> Plan:
     """Return the plan from the problem's owners to those of *result*."""
     owner, prices = result.owner, result.prices
     targets, limits = find_targets(scaled), find_targets(result.aim)
@@ -255,7 +263,7 @@ def conclude(scaled: Scaled, conflicts: tuple[Conflict, ...], result: Result) ->
     )
 
 
-def _verdict(scaled: Scaled, conflicts: Sequence[Conflict], result: Result) -> PlanVerdict:
+def _verdict(scaled: ScaledProblem, conflicts: Sequence[Conflict], result: Result) -> PlanVerdict:
     stays = result.owner == scaled.owner
     if conflicts:
         return PlanVerdict.IMPOSSIBLE
@@ -264,7 +272,7 @@ def _verdict(scaled: Scaled, conflicts: Sequence[Conflict], result: Result) -> P
     return PlanVerdict.BALANCED if stays else PlanVerdict.MOVE
 
 
-def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
+def reach_of(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
     """Return per resource the heaviest masters now and under *owner*."""
     before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
     reaches = []

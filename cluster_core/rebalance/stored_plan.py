@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 from cluster_core.columns import Small
 from cluster_core.errors import PlanError
-from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.load.unread import WHOLE, UnreadInputs
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.plan import Batch, Job, Move, Plan
 from cluster_core.slots.slot_set import SlotSet, slots_by
@@ -55,7 +55,7 @@ class StoredPlan:
     nodes: tuple[PlannedNode, ...]
     state_hash: str
     created_at_ms: int
-    unread: Unread = WHOLE
+    unread: UnreadInputs = WHOLE
 
     @property
     def ends(self) -> dict[int, tuple[str, str]]:
@@ -96,7 +96,7 @@ def write_document(
     plan: Plan,
     batches: Sequence[Batch],
     nodes: Sequence[PlannedNode],
-    unread: Unread = WHOLE,
+    unread: UnreadInputs = WHOLE,
 ) -> str:
     """Return the document of a plan; *unread* are the inputs that could not be read in full."""
     document = {
@@ -154,7 +154,7 @@ def read_document(
         plan = Plan(moves=moves, owners_after=after, **_fields(Plan, parts["plan"]))
         batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(parts["batches"], 1))
         nodes = tuple(_decode(PlannedNode, node) for node in parts["nodes"])
-        unread = _decode(Unread, parts["unread"]) if "unread" in parts else WHOLE
+        unread = _decode(UnreadInputs, parts["unread"]) if "unread" in parts else WHOLE
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
     return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, created_at_ms, unread)

@@ -35,7 +35,7 @@ NEVER_NS: Final = 1 << 62
 DeliveryKind = LinkChange | Literal["message", "poll", "log"]
 
 
-class Clue(NamedTuple):
+class BusSighting(NamedTuple):
     """One observation of a capture: a message, a packet that opens or ends a connection, or missing bytes.
 
     *kind*: ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst``, ``gap``, ``unread`` (bytes sent at *since_ns* or later
@@ -91,7 +91,7 @@ class Delivery(NamedTuple):
     packed: bytes
 
 
-class Passage(NamedTuple):
+class OrderedEvidence(NamedTuple):
     """A clue or statement in its final order: *number* counts them, *ts_ns* never decreases.
 
     *opener*, *acceptor*: processes, None if unknown; *was_open*: the connection was up. *since_ns*: last message before a gap.
@@ -99,14 +99,14 @@ class Passage(NamedTuple):
 
     number: int
     ts_ns: int
-    item: Clue | Statement
+    item: BusSighting | Statement
     opener: Endpoint | None
     acceptor: Endpoint | None
     was_open: bool
     since_ns: int = 0
 
 
-class Known(NamedTuple):
+class KnownConnection(NamedTuple):
     """A fully identified connection: opening process and addresses."""
 
     opener: Endpoint
@@ -143,7 +143,7 @@ class Dispatcher:
         """Number of id changes of processes."""
         self._statements: deque[Statement] = deque()
         self._hints: dict[str, Endpoint] = {}
-        self._waiting: deque[tuple[int, Clue | Statement]] = deque()
+        self._waiting: deque[tuple[int, BusSighting | Statement]] = deque()
         self._connections: dict[int, Connection] = {}
         self._closed: deque[tuple[int, int]] = deque()
         self._homes: dict[str, Endpoint] = {}
@@ -160,7 +160,7 @@ class Dispatcher:
         self._hints = {**hints, **self._hints}
         return True
 
-    def feed(self, clue: Clue) -> list[Passage]:
+    def feed(self, clue: BusSighting) -> list[OrderedEvidence]:
         """Add a clue and return the passages it releases."""
         is_late = clue.held or clue.kind == "gap"
         if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
@@ -180,7 +180,7 @@ class Dispatcher:
             return 0
         return self._statements[0].ts_ns if self._statements else NEVER_NS
 
-    def known(self, connection_id: int, sender: str, *, from_opener: bool) -> Known | None:
+    def known(self, connection_id: int, sender: str, *, from_opener: bool) -> KnownConnection | None:
         """Return the connection if a message of *sender* on it can skip the order; else None."""
         connection = self._connections.get(connection_id)
         if connection is None or connection.opener is None or connection.ends is None:
@@ -188,7 +188,7 @@ class Dispatcher:
         acceptor = connection.ends[1]
         if sender and not from_opener and (self._homes.get(sender) != acceptor or self._ids.get(acceptor) != sender):
             return None
-        return Known(connection.opener, *connection.ends)
+        return KnownConnection(connection.opener, *connection.ends)
 
     def pass_over(self, now_ns: int, count: int) -> int:
         """Count *count* skipped messages, the last at *now_ns*; return the number of the first."""
@@ -207,7 +207,7 @@ class Dispatcher:
             if ts_ns:
                 connection.spoke_ns[from_opener] = max(ts_ns, connection.spoke_ns.get(from_opener, ts_ns))
 
-    def advance(self, until_ns: int = NEVER_NS) -> list[Passage]:
+    def advance(self, until_ns: int = NEVER_NS) -> list[OrderedEvidence]:
         """Release statements up to *until_ns*, without captures."""
         while self._statements and self._statements[0].ts_ns <= until_ns:
             statement = self._statements.popleft()
@@ -215,7 +215,7 @@ class Dispatcher:
             self._waiting.append((statement.ts_ns, statement))
         return self._release()
 
-    def finish(self) -> list[Passage]:
+    def finish(self) -> list[OrderedEvidence]:
         """End the input and return all waiting passages."""
         self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
         self._statements.clear()
@@ -235,7 +235,7 @@ class Dispatcher:
 
     # -- identification ------------------------------------------------------------------------------------------
 
-    def _learn(self, clue: Clue) -> bool:
+    def _learn(self, clue: BusSighting) -> bool:
         """Identify a connection's processes; False for a copy of an opening or closing packet."""
         connection = self._connections.get(clue.connection)
         if connection is None:
@@ -271,7 +271,7 @@ class Dispatcher:
 
     # -- order ---------------------------------------------------------------------------------------------------
 
-    def _release(self) -> list[Passage]:
+    def _release(self) -> list[OrderedEvidence]:
         waiting = self._waiting
         if len(waiting) == 1 and self._is_certain(waiting[0][1]):
             return [self._pass(*waiting.popleft())]
@@ -281,21 +281,21 @@ class Dispatcher:
             released.append(self._pass(*waiting.popleft()))
         return released
 
-    def _is_certain(self, item: Clue | Statement) -> bool:
+    def _is_certain(self, item: BusSighting | Statement) -> bool:
         if isinstance(item, Statement):
             return item.node_id in self._homes
         connection = self._connections.get(item.connection)
         return connection is not None and (connection.opener is not None or connection.opener_id in self._homes)
 
-    def _pass(self, ts_ns: int, item: Clue | Statement) -> Passage:
+    def _pass(self, ts_ns: int, item: BusSighting | Statement) -> OrderedEvidence:
         self.number += 1
         self._passed_ns = max(self._passed_ns, ts_ns)
         if isinstance(item, Statement):
-            return Passage(self.number, ts_ns, item, self._teller(item), None, False)
+            return OrderedEvidence(self.number, ts_ns, item, self._teller(item), None, False)
         connection = self._connections.get(item.connection) or Connection()
         opener = connection.opener or self._opener_of(item, connection)
         since_ns = connection.spoke_ns.get(item.from_opener, ts_ns)
-        passage = Passage(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
+        passage = OrderedEvidence(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
         if item.kind == "message":
             connection.spoke_ns[item.from_opener] = ts_ns
         if item.kind in ("syn-ack", "message"):
@@ -304,7 +304,7 @@ class Dispatcher:
             self._close(item, connection, ts_ns)
         return passage
 
-    def _opener_of(self, clue: Clue, connection: Connection) -> Endpoint | None:
+    def _opener_of(self, clue: BusSighting, connection: Connection) -> Endpoint | None:
         node_id = connection.opener_id
         home = self._homes.get(node_id)
         opener = home or self._guesses.get(node_id) if node_id else self._alone.get(clue.opener.ip)
@@ -325,7 +325,7 @@ class Dispatcher:
             self._name(process, self._ids.get(process) or node_id)
         return process
 
-    def _close(self, clue: Clue, connection: Connection, ts_ns: int) -> None:
+    def _close(self, clue: BusSighting, connection: Connection, ts_ns: int) -> None:
         connection.fins += 2 if clue.kind == "rst" else 1
         if connection.fins >= 2:
             self._closed.append((ts_ns, clue.connection))
@@ -347,7 +347,7 @@ def _turn_of(statement: Statement) -> tuple[int, str, str]:
     return statement.ts_ns, statement.node_id, f"{statement.address}"
 
 
-def deliveries(passage: Passage) -> Iterator[Delivery]:
+def deliveries(passage: OrderedEvidence) -> Iterator[Delivery]:
     """Yield the deliveries of a passage: both ends of a connection see its messages (R27)."""
     item = passage.item
     if isinstance(item, Statement):

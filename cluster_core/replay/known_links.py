@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cluster_core.kernels.bus.known_links import Bounds, LinkTable, Passing, SeenMessages
+from cluster_core.kernels.bus.known_links import Bounds, LinkTable, OrderedMessages, SeenMessages
 from cluster_core.kernels.bus.link_meter import LinkMeter
 from cluster_core.replay.dispatch import CLOCK_BACK_NS, Dispatcher
 from cluster_core.replay.evidence import Endpoint
@@ -27,7 +27,7 @@ class KnownLinks:
         self._waits = self._patience = 0
         self._renames = dispatcher.renames
 
-    def pass_on(self, seen: SeenMessages, at: int, take: Callable[[int, Passing], None]) -> int:
+    def pass_on(self, seen: SeenMessages, at: int, take: Callable[[int, OrderedMessages], None]) -> int:
         """Skip messages from index *at* on and return the next index; *take* gets skipped messages and the first's number."""
         dispatcher, meter, start = self._dispatcher, self._meter, at
         before_ns = dispatcher.quiet_before_ns
@@ -54,8 +54,8 @@ class KnownLinks:
     def settle(self, connection: int | None = None) -> None:
         """Report the last use of *connection*, or of each, to the dispatcher."""
         self._forget()
-        for spoken in self._table.spoken(connection):
-            self._dispatcher.note_spoken(*spoken)
+        for link in self._table.used_links(connection):
+            self._dispatcher.note_spoken(*link)
 
     def _learn(self, seen: SeenMessages, at: int) -> bool:
         """Return whether the message at *at* can be skipped, as can later ones, once its connection is entered."""

@@ -182,9 +182,9 @@ class Ledger:
         return Mechanism.SLOT_IMPORT if last.myslots != header.myslots else Mechanism.BUMP
 
     def _end_report(self, pair: tuple[str, str], ts_ns: int, end: ReportEnd, rows: list[ReplayRow]) -> None:
-        begun = self._reports.pop(pair, None)
-        if begun is not None:
-            rows.append(FailureReportRow(self.observer, *pair, begun[0], ts_ns, end, begun[1]))
+        opened = self._reports.pop(pair, None)
+        if opened is not None:
+            rows.append(FailureReportRow(self.observer, *pair, opened[0], ts_ns, end, opened[1]))
 
     def _vote(self, candidate: str, epoch: int, request: Request, answered_ns: int | None) -> VoteRow:
         granted = answered_ns is not None

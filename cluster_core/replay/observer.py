@@ -21,7 +21,7 @@ from cluster_core.gossip.view import Peer, View
 from cluster_core.kinds import EventKind
 from cluster_core.replay.corrections import add_peer, health_word, set_health
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
-from cluster_core.replay.pacing import Paced, Pacer
+from cluster_core.replay.pacing import PacedEvidence, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
 from cluster_core.replay.sent_messages import CutHeaders, SentMessages
@@ -127,7 +127,7 @@ class ObserverReplay:
 
     # -- order and time ------------------------------------------------------------------------------------------
 
-    def _run(self, batch: list[Paced]) -> None:
+    def _run(self, batch: list[PacedEvidence]) -> None:
         self._note_signs(batch)
         recorder = self._recorder or self._begin(batch)
         if recorder is None:
@@ -158,7 +158,7 @@ class ObserverReplay:
             else:
                 _follow_log(recorder, evidence)
 
-    def _note_signs(self, batch: list[Paced]) -> None:
+    def _note_signs(self, batch: list[PacedEvidence]) -> None:
         """Infer the profile from sent messages and the log of the start."""
         for _, evidence, _ in batch:
             if isinstance(evidence, MessageSeen):
@@ -167,7 +167,7 @@ class ObserverReplay:
             elif isinstance(evidence, LogSeen) and evidence.kind == EventKind.STARTED:
                 self._signs.note_version(evidence.subject)
 
-    def _begin(self, batch: list[Paced]) -> Recorder | None:
+    def _begin(self, batch: list[PacedEvidence]) -> Recorder | None:
         """Create the machine from the observer's first header, assumed valid since the start."""
         sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
         header = next((seen.message.header for seen in sent if isinstance(seen.message.header, Header)), None)
@@ -404,7 +404,7 @@ def _is_message(evidence: Evidence, ref: int) -> bool:
     return isinstance(evidence, MessageSeen) and evidence.ref == ref
 
 
-def _other_id(batch: list[Paced], my_id: str) -> Header | None:
+def _other_id(batch: list[PacedEvidence], my_id: str) -> Header | None:
     """Return the observer's last header of the batch if it has a new id."""
     last = batch[-1].evidence
     header = last.message.header if isinstance(last, MessageSeen) and last.sent else None

@@ -29,7 +29,7 @@ HELD_MAX: Final = 50_000
 PING: Final = int(MessageType.PING)
 
 
-class Paced(NamedTuple):
+class PacedEvidence(NamedTuple):
     """Evidence with its effective time; *resumed*: the observer stalled until then."""
 
     ts_ns: int
@@ -47,7 +47,7 @@ class Pacer:
         self._gap_ns = -LOSSY_NS
         self._unread: dict[int, list[MessageSeen]] = {}
 
-    def feed(self, evidence: Evidence) -> list[list[Paced]]:
+    def feed(self, evidence: Evidence) -> list[list[PacedEvidence]]:
         """Add evidence; return batches of certain order and time."""
         if isinstance(evidence, LinkSeen):
             if evidence.what == "gap":
@@ -55,23 +55,23 @@ class Pacer:
             elif evidence.what in ("unread", "read"):
                 self._note_arrival(evidence)
         self._ahead.append(evidence)
-        batches: list[list[Paced]] = []
+        batches: list[list[PacedEvidence]] = []
         limit_ns = evidence.ts_ns - HORIZON_NS
         while self._ahead[0].ts_ns < limit_ns or len(self._ahead) > HELD_MAX:
             self._settle(self._ahead.popleft(), batches)
         return batches
 
-    def finish(self) -> list[list[Paced]]:
+    def finish(self) -> list[list[PacedEvidence]]:
         """End the input and return the rest."""
-        batches: list[list[Paced]] = []
+        batches: list[list[PacedEvidence]] = []
         while self._ahead:
             self._settle(self._ahead.popleft(), batches)
         if self._held:
-            batches.append([Paced(item.ts_ns, item) for item in self._held])
+            batches.append([PacedEvidence(item.ts_ns, item) for item in self._held])
             self._held = []
         return batches
 
-    def _settle(self, item: Evidence, batches: list[list[Paced]]) -> None:
+    def _settle(self, item: Evidence, batches: list[list[PacedEvidence]]) -> None:
         if isinstance(item, LinkSeen) and item.what == "closed":
             if item.connection in self._closed:
                 return
@@ -82,7 +82,7 @@ class Pacer:
         if (isinstance(item, MessageSeen) and item.sent) or isinstance(item, NodePoll | LogSeen):
             batches.append(self._release(item.ts_ns))
         elif len(self._held) > HELD_MAX:
-            batches.append([Paced(held.ts_ns, held) for held in self._held])
+            batches.append([PacedEvidence(held.ts_ns, held) for held in self._held])
             self._held = []
 
     def _note_arrival(self, seen: LinkSeen) -> None:
@@ -107,12 +107,12 @@ class Pacer:
         if len(self._closed) > HELD_MAX:
             del self._closed[next(iter(self._closed))]
 
-    def _release(self, spoke_ns: int) -> list[Paced]:
+    def _release(self, spoke_ns: int) -> list[PacedEvidence]:
         """Release evidence when the observer sends; after a stall it was read only now."""
         held, self._held = self._held, []
         if spoke_ns - held[0].ts_ns > STALL_NS and _is_stalled(held, spoke_ns):
-            return [Paced(spoke_ns, e, True) for e in held]
-        return [Paced(e.ts_ns, e) for e in held]
+            return [PacedEvidence(spoke_ns, e, True) for e in held]
+        return [PacedEvidence(e.ts_ns, e) for e in held]
 
     def _is_dropped(self, closed: LinkSeen) -> bool:
         """Return whether the live observer does not reconnect to that address, without a gap."""

@@ -57,7 +57,7 @@ class HeaderOrder:
 
 
 @dataclass(slots=True)
-class Loss:
+class LostSlots:
     """Slots lost in an own header and not yet claimed; *ref* and *ts_ns* are the header's."""
 
     ref: int
@@ -74,14 +74,14 @@ class NewOwnerFinder:
 
     def __init__(self) -> None:
         self.new_owners: NewOwners = {}
-        self._given: list[Loss] = []
+        self._given: list[LostSlots] = []
         self._own: Header | None = None
         self._order = HeaderOrder()
         self._whole_ns = 0
         self._claims: dict[str, Header] = {}
         self._lost_ns = 0
         self._winner = ""
-        self._dropped: dict[str, Loss] = {}
+        self._dropped: dict[str, LostSlots] = {}
         self._deleted = 0
 
     @property
@@ -120,7 +120,7 @@ class NewOwnerFinder:
             if gained and self._given:
                 self._settle(gained, header.sender)
             if lost:
-                self._dropped[header.sender] = Loss(seen.ref, seen.ts_ns, lost)
+                self._dropped[header.sender] = LostSlots(seen.ref, seen.ts_ns, lost)
         dropped = self._dropped.get(header.sender) if self._dropped else None
         if dropped is not None and seen.ts_ns - dropped.ts_ns > DROPPED_NS:
             del self._dropped[header.sender]
@@ -155,7 +155,7 @@ class NewOwnerFinder:
             if seen.ts_ns - self._lost_ns > CLAIM_NS:
                 self._winner = ""
             self._lost_ns = seen.ts_ns
-            self._given.append(Loss(seen.ref, seen.ts_ns, lost))
+            self._given.append(LostSlots(seen.ref, seen.ts_ns, lost))
 
     def _settle(self, gained: int, winner: str) -> None:
         for loss in self._given:

@@ -257,7 +257,7 @@ def route(
     return _decide(view, asked, client, is_here)
 
 
-class _Asked(NamedTuple):
+class _CommandKeys(NamedTuple):
     """Keys of a command or transaction, in order, and its properties."""
 
     keys: list[bytes]
@@ -274,13 +274,13 @@ def _asked(
     outer: CommandInfo,
     client: Client,
     script_writes: bool | None,
-) -> _Asked | None:
+) -> _CommandKeys | None:
     """Collect keys and properties; None without a key."""
     keys = [arguments[position] for arguments, info in batch for position in key_positions(arguments, info)]
     if not keys:
         return None
     inner = [info for _, info in batch] if view.dialect.pubsub_inside_exec else [outer]
-    return _Asked(
+    return _CommandKeys(
         keys,
         any(_writes(arguments, info, script_writes) for arguments, info in batch),
         any(NOT_KEY in spec.flags for info in inner for spec in info.key_specs),
@@ -305,7 +305,7 @@ def _writes(arguments: tuple[bytes, ...], info: CommandInfo, script_writes: bool
     return False
 
 
-def _decide(view: RoutingView, asked: _Asked, client: Client, is_here: KeyCheck) -> Decision:
+def _decide(view: RoutingView, asked: _CommandKeys, client: Client, is_here: KeyCheck) -> Decision:
     """Decide for at least one key, in the order of `getNodeByQuery`."""
     slot = key_slot(asked.keys[0])
     owner = view.owners.get(slot)
@@ -329,7 +329,7 @@ def _decide(view: RoutingView, asked: _Asked, client: Client, is_here: KeyCheck)
     return SERVE if owner == view.myself else Moved(slot, view.address(owner))
 
 
-def _when_down(view: RoutingView, asked: _Asked) -> ClusterDown | None:
+def _when_down(view: RoutingView, asked: _CommandKeys) -> ClusterDown | None:
     """Return the error while the cluster is down (R118); None if the command is still allowed."""
     if asked.is_channel:
         return None if view.settings.allow_pubsubshard_when_down else DOWN
@@ -339,7 +339,7 @@ def _when_down(view: RoutingView, asked: _Asked) -> ClusterDown | None:
 
 
 def _in_open_slot(
-    view: RoutingView, slot: int, owner: str, asked: _Asked, client: Client, is_here: KeyCheck
+    view: RoutingView, slot: int, owner: str, asked: _CommandKeys, client: Client, is_here: KeyCheck
 ) -> Decision | None:
     """Decide for a migrating or importing slot (R116, R117, R119); None if its state does not matter."""
     by_mark = view.dialect.marks_of_masters

@@ -94,7 +94,7 @@ def move_master(state: SentinelState, master: Instance, address: Address) -> Non
     for place in replicas:
         replica = add_replica(state, master, *place)
         if replica is not None:
-            state.tell_of("*", "+slave", replica)
+            state.announce_of("*", "+slave", replica)
 
 
 _ID: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
@@ -127,7 +127,7 @@ def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | No
     has_moved = remove_sentinel(state, master, hello.runid)
     if has_moved:
         more = f"ip {hello.ip} port {hello.port} for {hello.runid}"
-        state.tell_of("*", "+sentinel-address-switch", master, more)
+        state.announce_of("*", "+sentinel-address-switch", master, more)
     else:
         _clear_address(state, master, Address(hello.ip, hello.port))
     sentinel = add_sentinel(state, master, hello.ip, hello.port, hello.runid)
@@ -136,7 +136,7 @@ def _meet(state: SentinelState, master: Instance, hello: Hello) -> Instance | No
     if has_moved:
         _move_elsewhere(state, sentinel)
     else:
-        state.tell_of("*", "+sentinel", sentinel)
+        state.announce_of("*", "+sentinel", sentinel)
     return sentinel
 
 
@@ -144,7 +144,7 @@ def _clear_address(state: SentinelState, master: Instance, address: Address) -> 
     """Remove sentinels with another run id at *address*, for every master."""
     other = next((s for s in master.sentinels.values() if s.address == address), None)
     if other is not None:
-        state.tell_of("*", "+sentinel-invalid-addr", other)
+        state.announce_of("*", "+sentinel-invalid-addr", other)
         for each in state.masters.values():
             remove_sentinel(state, each, other.runid)
 
@@ -161,7 +161,7 @@ def _move_elsewhere(state: SentinelState, sentinel: Instance) -> None:
             match.address = sentinel.address
             moved += 1
     if moved:
-        state.tell_of("*", "+sentinel-address-update", sentinel, f"{moved} additional matching instances")
+        state.announce_of("*", "+sentinel-address-update", sentinel, f"{moved} additional matching instances")
 
 
 def _take_config(state: SentinelState, master: Instance, sender: Instance, hello: Hello) -> None:
@@ -172,7 +172,7 @@ def _take_config(state: SentinelState, master: Instance, sender: Instance, hello
     master.config_epoch = hello.master_config_epoch
     if address == master.address:
         return
-    state.tell_of("#", "+config-update-from", sender)
+    state.announce_of("#", "+config-update-from", sender)
     old = master.address
     state.tell("#", "+switch-master", f"{master.name} {old.ip} {old.port} {address.ip} {address.port}")
     move_master(state, master, address)

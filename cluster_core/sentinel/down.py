@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.sentinel.instance import FailoverState, Flag, Instance
 from cluster_core.sentinel.links import close_command, close_pubsub
-from cluster_core.sentinel.state import Awaited, Periods, SentinelState
+from cluster_core.sentinel.state import Periods, ReplyPurpose, SentinelState
 
 ANSWER_PERIODS: Final = 5
 """Ask periods after which another sentinel's opinion expires (S8)."""
@@ -35,11 +35,11 @@ def check_subjectively(state: SentinelState, instance: Instance) -> None:
     _close_stuck(state, instance)
     if is_down(instance, state.periods, state.now_ms):
         if not instance.flags & Flag.S_DOWN:
-            state.tell_of("#", "+sdown", instance)
+            state.announce_of("#", "+sdown", instance)
             instance.s_down_since_ms = state.now_ms
             instance.flags |= Flag.S_DOWN
     elif instance.flags & Flag.S_DOWN:
-        state.tell_of("#", "-sdown", instance)
+        state.announce_of("#", "-sdown", instance)
         instance.flags &= ~(Flag.S_DOWN | Flag.SCRIPT_KILL_SENT)
 
 
@@ -74,11 +74,11 @@ def check_objectively(state: SentinelState, master: Instance) -> None:
     """Set or clear `O_DOWN` (sentinelCheckObjectivelyDown)."""
     agreed, agreeing = is_agreed_down(master)
     if agreed and not master.flags & Flag.O_DOWN:
-        state.tell_of("#", "+odown", master, f"#quorum {agreeing}/{master.quorum}")
+        state.announce_of("#", "+odown", master, f"#quorum {agreeing}/{master.quorum}")
         master.flags |= Flag.O_DOWN
         master.o_down_since_ms = state.now_ms
     elif not agreed and master.flags & Flag.O_DOWN:
-        state.tell_of("#", "-odown", master)
+        state.announce_of("#", "-odown", master)
         master.flags &= ~Flag.O_DOWN
 
 
@@ -98,4 +98,4 @@ def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
             continue
         address = master.address
         arguments = ("SENTINEL", "is-master-down-by-addr", address.ip, str(address.port), str(state.current_epoch))
-        state.send(sentinel, Awaited.ASK, *arguments, state.my_id if asks_vote else "*")
+        state.send(sentinel, ReplyPurpose.ASK, *arguments, state.my_id if asks_vote else "*")

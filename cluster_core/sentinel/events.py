@@ -29,7 +29,7 @@ class LinkClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ReplyReceived:
     """A complete RESP value arrived on *link*."""
 
     link: int
@@ -44,7 +44,7 @@ class ClientCommand:
     arguments: tuple[bytes, ...]
 
 
-Event = Tick | LinkOpened | LinkClosed | Answered | ClientCommand
+Event = Tick | LinkOpened | LinkClosed | ReplyReceived | ClientCommand
 
 
 class OpenLink(NamedTuple):
@@ -82,14 +82,14 @@ class LogLine(NamedTuple):
     text: str
 
 
-class Announced(NamedTuple):
+class EventPublished(NamedTuple):
     """An event for the sentinel's own Pub/Sub channel; already logged."""
 
     channel: str
     text: str
 
 
-Effect = OpenLink | CloseLink | SendCommand | Reply | LogLine | Announced
+Effect = OpenLink | CloseLink | SendCommand | Reply | LogLine | EventPublished
 
 
 HELLO_CHANNEL: Final = "__sentinel__:hello"

@@ -9,7 +9,7 @@ from typing import Final
 from cluster_core.sentinel.directory import move_master
 from cluster_core.sentinel.instance import TRANSITIONS, Address, FailoverState, Flag, Instance, Trigger
 from cluster_core.sentinel.links import force_hello
-from cluster_core.sentinel.state import EPOCH_MAX, Awaited, Periods, SentinelState
+from cluster_core.sentinel.state import EPOCH_MAX, Periods, ReplyPurpose, SentinelState
 
 
 def vote(state: SentinelState, master: Instance, epoch: int, candidate: str) -> tuple[str, int]:
@@ -105,7 +105,7 @@ def advance(state: SentinelState, master: Instance, trigger: Trigger) -> None:
     master.failover_changed_ms = state.now_ms
     for event in transition.announced:
         subject = master.promoted if event.of_replica and master.promoted is not None else master
-        state.tell_of(event.level, event.channel, subject)
+        state.announce_of(event.level, event.channel, subject)
 
 
 # -- start -------------------------------------------------------------------------------------------------------------
@@ -213,14 +213,14 @@ def _reconf_replicas(state: SentinelState, master: Instance) -> None:
             continue
         waited_ms = state.now_ms - replica.reconf_sent_ms
         if replica.flags & Flag.RECONF_SENT and waited_ms > periods.reconf_timeout_ms:
-            state.tell_of("*", "-slave-reconf-sent-timeout", replica)
+            state.announce_of("*", "-slave-reconf-sent-timeout", replica)
             replica.flags = replica.flags & ~Flag.RECONF_SENT | Flag.RECONF_DONE
         if replica.flags & (Flag.RECONF_SENT | Flag.RECONF_INPROG) or not is_reachable(replica):
             continue
         send_replicaof(state, replica, promoted.address)
         replica.flags |= Flag.RECONF_SENT
         replica.reconf_sent_ms = state.now_ms
-        state.tell_of("*", "+slave-reconf-sent", replica)
+        state.announce_of("*", "+slave-reconf-sent", replica)
         busy += 1
     _detect_end(state, master)
 
@@ -245,7 +245,7 @@ def _detect_end(state: SentinelState, master: Instance) -> None:
         if replica.flags & (Flag.PROMOTED | Flag.RECONF_DONE | Flag.RECONF_SENT) or not is_reachable(replica):
             continue
         send_replicaof(state, replica, promoted.address)
-        state.tell_of("*", "+slave-reconf-sent-be", replica)
+        state.announce_of("*", "+slave-reconf-sent-be", replica)
         replica.flags |= Flag.RECONF_SENT
 
 
@@ -271,7 +271,7 @@ def send_replicaof(state: SentinelState, instance: Instance, address: Address | 
     """Send REPLICAOF, CONFIG REWRITE and CLIENT KILL in one transaction (sentinelSendSlaveOf)."""
     host, port = (address.ip, str(address.port)) if address is not None else ("NO", "ONE")
     for arguments in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
-        state.send(instance, Awaited.DISCARD, *arguments)
+        state.send(instance, ReplyPurpose.DISCARD, *arguments)
     for kind in ("normal", "pubsub"):  # clients then ask for the master's address again
-        state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)
-    state.send(instance, Awaited.DISCARD, "EXEC")
+        state.send(instance, ReplyPurpose.DISCARD, "CLIENT", "KILL", "TYPE", kind)
+    state.send(instance, ReplyPurpose.DISCARD, "EXEC")

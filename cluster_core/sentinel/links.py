@@ -6,14 +6,14 @@ from typing import Final
 
 from cluster_core.sentinel.events import HELLO_CHANNEL, CloseLink, Hello, OpenLink, format_hello
 from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance, InstanceLink
-from cluster_core.sentinel.state import PENDING_COMMANDS_MAX, Awaited, Connection, SentinelState
+from cluster_core.sentinel.state import PENDING_COMMANDS_MAX, Connection, ReplyPurpose, SentinelState
 
 FAST_INFO_MS: Final = 1000
 
 
 def send_ping(state: SentinelState, instance: Instance) -> None:
     """Send PING and record the time of the oldest unanswered one (sentinelSendPing)."""
-    state.send(instance, Awaited.PING, "PING")
+    state.send(instance, ReplyPurpose.PING, "PING")
     link = instance.link
     link.last_ping_ms = state.now_ms
     if not link.pending_ping_ms:
@@ -38,7 +38,7 @@ def send_periodic(state: SentinelState, instance: Instance) -> None:
     if not instance.flags & Flag.SENTINEL and (
         not instance.info_ms or now_ms - instance.info_ms > info_period_ms(instance, periods.info_ms)
     ):
-        state.send(instance, Awaited.INFO, "INFO")
+        state.send(instance, ReplyPurpose.INFO, "INFO")
     ping_ms = min(instance.down_after_ms, periods.ping_ms)
     if now_ms - link.last_pong_ms > ping_ms and now_ms - link.last_ping_ms > ping_ms // 2:
         send_ping(state, instance)
@@ -75,7 +75,7 @@ def send_hello(state: SentinelState, instance: Instance) -> None:
         address.port,
         master.config_epoch,
     )
-    state.send(instance, Awaited.PUBLISH, "PUBLISH", HELLO_CHANNEL, format_hello(hello))
+    state.send(instance, ReplyPurpose.PUBLISH, "PUBLISH", HELLO_CHANNEL, format_hello(hello))
 
 
 def force_hello(state: SentinelState, master: Instance) -> None:

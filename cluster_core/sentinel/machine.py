@@ -12,7 +12,7 @@ from cluster_core.sentinel.failover import run_failover, start_if_needed, switch
 from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance
 from cluster_core.sentinel.links import link_lost, link_opened, reconnect, send_periodic
 from cluster_core.sentinel.roles import take_answer
-from cluster_core.sentinel.state import TICKS_PER_S, SentinelSettings, SentinelState, Watched, random_id
+from cluster_core.sentinel.state import TICKS_PER_S, MonitoredMaster, SentinelSettings, SentinelState, random_id
 
 if TYPE_CHECKING:
     from random import Random
@@ -34,7 +34,7 @@ class Sentinel:
     """
 
     def __init__(
-        self, settings: SentinelSettings, rng: Random, now_ms: int, *watched: Watched, my_id: str = ""
+        self, settings: SentinelSettings, rng: Random, now_ms: int, *watched: MonitoredMaster, my_id: str = ""
     ) -> None:
         self.state = state = SentinelState(settings, rng, now_ms)
         state.my_id = my_id or random_id(rng)
@@ -45,7 +45,7 @@ class Sentinel:
         self.tick_ms = 1000 // TICKS_PER_S
         state.log("#", f"Sentinel ID is {state.my_id}")
         for master in state.masters.values():
-            state.tell_of("#", "+monitor", master, f"quorum {master.quorum}")
+            state.announce_of("#", "+monitor", master, f"quorum {master.quorum}")
         self._begun, state.out = state.out, []
 
     @property
@@ -65,7 +65,7 @@ class Sentinel:
                 link_opened(state, event.link, event.local_ip)
             case ev.LinkClosed():
                 link_lost(state, event.link)
-            case ev.Answered():
+            case ev.ReplyReceived():
                 take_answer(state, event.link, event.value)
             case ev.ClientCommand():
                 serve_client(state, event.client, event.arguments)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from cluster_core.sentinel.directory import add_replica, take_hello
 from cluster_core.sentinel.failover import is_reachable, promotion_seen, send_replicaof
 from cluster_core.sentinel.instance import Address, FailoverState, Flag, Instance, leading_number
-from cluster_core.sentinel.state import Awaited, Connection, SentinelState, text_of
+from cluster_core.sentinel.state import Connection, ReplyPurpose, SentinelState, text_of
 from cluster_core.wire.resp import RespError
 
 RUNID_CHARS: Final = 40
@@ -102,13 +102,13 @@ def _note(state: SentinelState, instance: Instance, report: InfoReport) -> None:
     instance.master_link_down_ms = report.link_down_ms
     if report.runid is not None and report.runid != instance.runid:
         if instance.runid:
-            state.tell_of("*", "+reboot", instance)
+            state.announce_of("*", "+reboot", instance)
         instance.runid = report.runid
     if instance.flags & Flag.MASTER:
         for host, port in report.replicas:
             replica = add_replica(state, instance, host, port)
             if replica is not None:
-                state.tell_of("*", "+slave", replica)
+                state.announce_of("*", "+slave", replica)
     if report.master_host is not None and report.master_host.lower() != instance.master_host.lower():
         instance.master_host, instance.conf_changed_ms = report.master_host, now_ms
     if report.master_port is not None and report.master_port != instance.master_port:
@@ -125,7 +125,7 @@ def _note_role(state: SentinelState, instance: Instance, role: int) -> None:
     if role == Flag.REPLICA:
         instance.conf_changed_ms = state.now_ms
     channel = "+role-change" if instance.flags & (Flag.MASTER | Flag.REPLICA) == role else "-role-change"
-    state.tell_of("-", channel, instance, f"new reported role is {'master' if role == Flag.MASTER else 'slave'}")
+    state.announce_of("-", channel, instance, f"new reported role is {'master' if role == Flag.MASTER else 'slave'}")
 
 
 def looks_sane(state: SentinelState, master: Instance) -> bool:
@@ -177,7 +177,7 @@ def _put_right(state: SentinelState, replica: Instance, since_ms: int, wait_ms: 
         and is_reachable(replica)
     ):
         send_replicaof(state, replica, master.address)
-        state.tell_of("*", channel, replica)
+        state.announce_of("*", channel, replica)
 
 
 def _follow_reconfiguration(state: SentinelState, replica: Instance) -> None:
@@ -186,10 +186,10 @@ def _follow_reconfiguration(state: SentinelState, replica: Instance) -> None:
     follows = promoted is not None and Address(replica.master_host, replica.master_port) == promoted.address
     if replica.flags & Flag.RECONF_SENT and follows:
         replica.flags = replica.flags & ~Flag.RECONF_SENT | Flag.RECONF_INPROG
-        state.tell_of("*", "+slave-reconf-inprog", replica)
+        state.announce_of("*", "+slave-reconf-inprog", replica)
     if replica.flags & Flag.RECONF_INPROG and replica.is_master_link_up:
         replica.flags = replica.flags & ~Flag.RECONF_INPROG | Flag.RECONF_DONE
-        state.tell_of("*", "+slave-reconf-done", replica)
+        state.announce_of("*", "+slave-reconf-done", replica)
 
 
 VALID_PONGS: Final = ("PONG", "LOADING", "MASTERDOWN")
@@ -212,13 +212,13 @@ def take_answer(state: SentinelState, number: int, value: Any) -> None:
     if instance.is_gone:
         return
     match awaited:
-        case Awaited.PING:
+        case ReplyPurpose.PING:
             _take_pong(state, instance, value)
-        case Awaited.INFO if isinstance(value, bytes):
+        case ReplyPurpose.INFO if isinstance(value, bytes):
             take_info(state, instance, text_of(value))
-        case Awaited.PUBLISH if not isinstance(value, RespError):
+        case ReplyPurpose.PUBLISH if not isinstance(value, RespError):
             instance.published_ms = state.now_ms
-        case Awaited.ASK:
+        case ReplyPurpose.ASK:
             _take_opinion(state, instance, value)
 
 
@@ -242,7 +242,7 @@ def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
             link.pending_ping_ms = 0
         elif text.startswith("BUSY") and instance.flags & Flag.S_DOWN and not instance.flags & Flag.SCRIPT_KILL_SENT:
             if link.command:
-                state.send(instance, Awaited.DISCARD, "SCRIPT", "KILL")
+                state.send(instance, ReplyPurpose.DISCARD, "SCRIPT", "KILL")
             instance.flags |= Flag.SCRIPT_KILL_SENT
     link.last_pong_ms = state.now_ms
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from cluster_core.sentinel.events import Announced, Effect, LogLine, SendCommand
+from cluster_core.sentinel.events import Effect, EventPublished, LogLine, SendCommand
 from cluster_core.sentinel.instance import (
     DEFAULT_DOWN_AFTER_MS,
     DEFAULT_FAILOVER_TIMEOUT_MS,
@@ -64,7 +64,7 @@ EPOCH_MAX: Final = 2**62
 """Greater epochs from peers are ignored, so that epochs stay within 64 bits."""
 
 
-class Awaited(Enum):
+class ReplyPurpose(Enum):
     """Purpose of a pending command."""
 
     DISCARD = 0
@@ -82,10 +82,10 @@ class Connection:
     link: InstanceLink
     instance: Instance
     is_pubsub: bool
-    awaited: deque[tuple[Awaited, Instance]] = field(default_factory=deque)
+    awaited: deque[tuple[ReplyPurpose, Instance]] = field(default_factory=deque)
 
 
-class Watched(NamedTuple):
+class MonitoredMaster(NamedTuple):
     """A master to monitor, with its settings."""
 
     name: str
@@ -124,15 +124,15 @@ class SentinelState:
         self.log(level, f"{channel} {text}")
         if level == ".":
             return
-        self.out.append(Announced(channel, text))
+        self.out.append(EventPublished(channel, text))
 
-    def tell_of(self, level: str, channel: str, instance: Instance, more: str = "") -> None:
+    def announce_of(self, level: str, channel: str, instance: Instance, more: str = "") -> None:
         """Log and announce an event that starts with the title of *instance* (``%@`` of sentinelEvent)."""
         self.tell(level, channel, f"{instance.title} {more}" if more else instance.title)
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def send(self, instance: Instance, awaited: Awaited, *arguments: str) -> None:
+    def send(self, instance: Instance, awaited: ReplyPurpose, *arguments: str) -> None:
         """Send a command to *instance*."""
         link = instance.link
         connection = self.connections[link.command]
@@ -144,7 +144,7 @@ class SentinelState:
         """Send a setup command on a new connection; its reply is ignored."""
         connection = self.connections[number]
         connection.link.pending_commands += 1
-        connection.awaited.append((Awaited.DISCARD, instance))
+        connection.awaited.append((ReplyPurpose.DISCARD, instance))
         self._send(number, arguments)
 
     def subscribe(self, number: int, channel: str) -> None:

@@ -27,14 +27,14 @@ class LoggedEvent(NamedTuple):
     text: str
 
 
-class Started(NamedTuple):
+class SentinelStarted(NamedTuple):
     """A sentinel process started; *version* of Valkey by its log, (0, 0) for Redis, empty if unknown."""
 
     ts_ns: int
     version: tuple[int, ...] = ()
 
 
-class Polled(NamedTuple):
+class SentinelReplies(NamedTuple):
     """Replies to SENTINEL MASTERS and SENTINELS as fields by name, requested at *asked_ns*."""
 
     ts_ns: int
@@ -43,7 +43,7 @@ class Polled(NamedTuple):
     sentinels: tuple[dict[str, str], ...] = ()
 
 
-Evidence = LoggedEvent | Started | Polled
+Evidence = LoggedEvent | SentinelStarted | SentinelReplies
 
 KIND: Final = "sentinel"
 INSTANCES_MAX: Final = 10_000
@@ -54,7 +54,7 @@ class PollLine(NamedTuple):
     """One line; *node* is the replying sentinel as named in the line."""
 
     node: str
-    polled: Polled
+    polled: SentinelReplies
 
 
 def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLine | None:
@@ -76,7 +76,7 @@ def read_poll_line(raw: bytes, *, line: int, source: str = "<polls>") -> PollLin
     masters = _instances(record["masters"])
     if masters is None:
         raise wrong("masters is not a list of instances")
-    polled = Polled(ts_ns, min(asked_ns, ts_ns), masters, _instances(record.get("sentinels")) or ())
+    polled = SentinelReplies(ts_ns, min(asked_ns, ts_ns), masters, _instances(record.get("sentinels")) or ())
     return PollLine(str(node)[:TEXT_CHARS_MAX], polled)
 
 

@@ -17,7 +17,7 @@ from cluster_core.sentinel.instance import (
     parse_flags,
 )
 from cluster_core.sentinel_history.announcements import NOWHERE, Announcement, read_announcement, read_switch
-from cluster_core.sentinel_history.evidence import Evidence, LoggedEvent, Polled, Started
+from cluster_core.sentinel_history.evidence import Evidence, LoggedEvent, SentinelReplies, SentinelStarted
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 
 ORDERS_FROM_DOWN: Final = (9, 0)
@@ -114,12 +114,12 @@ class _Fold:
             case LoggedEvent():
                 self._take_event(item)
                 cause, source = f"event {item.channel}", Source.LOG
-            case Started():
+            case SentinelStarted():
                 self.version = item.version or self.version
                 for master in self.masters.values():
                     master.begin_again()
                 cause, source = "started", Source.LOG
-            case Polled():
+            case SentinelReplies():
                 self._take_poll(item)
                 cause, source = "poll", Source.POLL
         for name in self._open.keys() - self.masters.keys():
@@ -260,7 +260,7 @@ class _Fold:
 
     # -- polls ---------------------------------------------------------------------------------------------------------
 
-    def _take_poll(self, item: Polled) -> None:
+    def _take_poll(self, item: SentinelReplies) -> None:
         """Replace all masters by those of a reply."""
         for fields in item.sentinels:
             self.history.addresses[fields.get("runid", "")] = f"{fields.get('ip', '')}:{fields.get('port', '')}"
@@ -287,7 +287,7 @@ def _down_after_ms(evidence: Mapping[str, Sequence[Evidence]]) -> int:
         leading_number(fields.get("down-after-milliseconds", ""))
         for items in evidence.values()
         for item in items
-        if isinstance(item, Polled)
+        if isinstance(item, SentinelReplies)
         for fields in item.masters
     )
     silences = []

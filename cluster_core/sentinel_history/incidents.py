@@ -243,7 +243,7 @@ SETTLING_NS: Final = 120_000_000_000
 
 
 @dataclass(slots=True)
-class Trouble:
+class SdownPeriod:
     """A period of S_DOWN of the master at *address*: start and end by sentinel (None: until the end)."""
 
     name: str
@@ -297,9 +297,9 @@ def find_sentinel_incidents(history: SentinelHistory) -> list[Incident]:
     return sorted(incidents, key=lambda incident: (incident.started_ns, incident.kind, incident.subject))
 
 
-def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:
+def find_troubles(views: Sequence[SentinelViewRow]) -> list[SdownPeriod]:
     """Return periods of S_DOWN, merged over all sentinels."""
-    troubles: list[Trouble] = []
+    troubles: list[SdownPeriod] = []
     for row in views:
         flags = row.flags.split(",")
         if "s_down" not in flags or "force_failover" in flags or "coordinated_failover" in flags:
@@ -307,7 +307,7 @@ def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:
         address = f"{row.ip}:{row.port}"
         open_ = next((trouble for trouble in troubles if trouble.address == address and _touches(trouble, row)), None)
         if open_ is None:
-            open_ = Trouble(row.master, address, row.valid_from_ns, row.valid_to_ns)
+            open_ = SdownPeriod(row.master, address, row.valid_from_ns, row.valid_to_ns)
             troubles.append(open_)
         elif open_.to_ns is not None:
             open_.to_ns = None if row.valid_to_ns is None else max(open_.to_ns, row.valid_to_ns)
@@ -317,7 +317,7 @@ def find_troubles(views: Sequence[SentinelViewRow]) -> list[Trouble]:
     return troubles
 
 
-def _touches(trouble: Trouble, row: SentinelViewRow) -> bool:
+def _touches(trouble: SdownPeriod, row: SentinelViewRow) -> bool:
     return trouble.to_ns is None or row.valid_from_ns <= trouble.to_ns + GAP_NS
 
 
@@ -347,7 +347,7 @@ def _is_same(switch: Switch, row: SentinelViewRow) -> bool:
     return row.observer not in switch.adopted_ns and row.valid_from_ns - switch.first_ns <= TOGETHER_NS
 
 
-def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
+def _behind(switch: Switch, troubles: Sequence[SdownPeriod]) -> SdownPeriod | None:
     """Return the failure that led to the switch."""
     return next(
         (
@@ -362,7 +362,7 @@ def _behind(switch: Switch, troubles: Sequence[Trouble]) -> Trouble | None:
     )
 
 
-def _ordered(history: SentinelHistory, name: str, troubles: Sequence[Trouble]) -> Iterable[SentinelEventRow]:
+def _ordered(history: SentinelHistory, name: str, troubles: Sequence[SdownPeriod]) -> Iterable[SentinelEventRow]:
     """Yield starts of failovers of a healthy master, which were ordered."""
     for row in history.events:
         is_down = any(trouble.from_ns <= row.ts_ns <= (trouble.to_ns or history.last_ns) for trouble in troubles)
@@ -379,7 +379,7 @@ def _events(history: SentinelHistory, channel: str, name: str, from_ns: int, to_
     ]
 
 
-def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None, following_ns: int) -> Incident:
+def _failover(history: SentinelHistory, switch: Switch, trouble: SdownPeriod | None, following_ns: int) -> Incident:
     """Return a failover, automatic after O_DOWN or ordered."""
     floor_ns = trouble.from_ns if trouble is not None else switch.first_ns - TOGETHER_NS
     promoted = _events(history, "+promoted-slave", switch.name, floor_ns, switch.last_ns)
@@ -427,7 +427,7 @@ def _tries(history: SentinelHistory, switch: Switch, floor_ns: int, leader: str)
     return [row for row in attempts if row.observer == leader] or attempts
 
 
-def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
+def _failure(history: SentinelHistory, trouble: SdownPeriod) -> Incident:
     """Return a failure without failover."""
     end_ns = trouble.to_ns if trouble.to_ns is not None else history.last_ns
     return Incident(

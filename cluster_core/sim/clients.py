@@ -188,7 +188,7 @@ class Promotion(NamedTuple):
     """The loser paused writes: a manual failover loses nothing (R98, R99)."""
 
 
-class Way(Enum):
+class LossReason(Enum):
     """Reason of a lost write."""
 
     NOT_REPLICATED = "not replicated"
@@ -197,25 +197,25 @@ class Way(Enum):
     NO_EXCUSE = "no excuse"
 
 
-class Loss(NamedTuple):
+class LostWrite(NamedTuple):
     """A lost acknowledged write and its reason."""
 
     ack: Ack
-    way: Way
+    way: LossReason
 
 
 class Missing(NamedTuple):
     """Acknowledged writes not served at the end: lost ones, and ones of shards without a running owner."""
 
-    lost: tuple[Loss, ...]
+    lost: tuple[LostWrite, ...]
     unavailable: tuple[Ack, ...]
 
 
-KEPT: Final = (Way.NO_EXCUSE, Way.WIPED)
+KEPT: Final = (LossReason.NO_EXCUSE, LossReason.WIPED)
 """Reasons for a loss with no other master since the write."""
 
 
-class LossWatch:
+class LossObserver:
     """Observes causes of lost writes; `find` returns lost ones."""
 
     def __init__(self, world: World) -> None:
@@ -252,7 +252,7 @@ class LossWatch:
     def find(self, acks: Iterable[Ack]) -> Missing:
         """Return the writes that no running owner of their slot has."""
         owners = _owners(self.world)
-        lost: list[Loss] = []
+        lost: list[LostWrite] = []
         unavailable: list[Ack] = []
         for ack in acks:
             owner = owners.get(key_slot(ack.key))
@@ -262,31 +262,31 @@ class LossWatch:
             if owner is None and way in KEPT and any(host.store.holds(ack.key) for host in self.world.hosts):
                 unavailable.append(ack)
             else:
-                lost.append(Loss(ack, way))
+                lost.append(LostWrite(ack, way))
         return Missing(tuple(lost), tuple(unavailable))
 
-    def _way(self, ack: Ack) -> Way:
+    def _way(self, ack: Ack) -> LossReason:
         """Return why *ack* was lost, by events at its host or at the slot's later host."""
         slot = key_slot(ack.key)
         later = [moved for at, moved in self.moves if at == slot and moved.time_us >= ack.time_us]
         ways = map(self._excuse, (ack, *later))
-        return next((way for way in ways if way is not Way.NO_EXCUSE), Way.NO_EXCUSE)
+        return next((way for way in ways if way is not LossReason.NO_EXCUSE), LossReason.NO_EXCUSE)
 
-    def _excuse(self, ack: Ack) -> Way:
+    def _excuse(self, ack: Ack) -> LossReason:
         for promotion in self.promotions:
             if promotion.is_orderly:
                 continue
             shared = promotion.replid == ack.replid and promotion.offset < ack.offset
             shared = shared or self._came_from(ack.replid, promotion.replid)
             if shared and promotion.time_us >= ack.time_us and not ack.replicated:
-                return Way.NOT_REPLICATED
+                return LossReason.NOT_REPLICATED
             late_us = ack.time_us - promotion.time_us
             if promotion.loser == ack.host and late_us > 0 and (late_us <= SLACK_US or self._was_cut_off(ack)):
-                return Way.SPLIT
+                return LossReason.SPLIT
         wiped = [at_us for times in self.wiped.values() for at_us in times]
         if any(at_us >= ack.time_us for at_us in wiped):
-            return Way.WIPED
-        return Way.NO_EXCUSE
+            return LossReason.WIPED
+        return LossReason.NO_EXCUSE
 
     def _came_from(self, replid: str, ancestor: str) -> bool:
         """Return whether the replication history *replid* descends from *ancestor*."""

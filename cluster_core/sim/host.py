@@ -26,7 +26,7 @@ CONNECT_ATTEMPTS_MAX: Final = 7
 """SYNs before a connection attempt fails: 127 s, as in Linux."""
 
 
-class Path:
+class NetworkPath:
     """One direction between two hosts; times in µs, probabilities from 0 to 1."""
 
     __slots__ = ("delay_us", "is_blocked", "jitter_us", "loss", "plain")
@@ -43,10 +43,10 @@ class Path:
         self.loss, self.is_blocked = loss, is_blocked
         self.plain = not (loss or is_blocked)
 
-    def copy(self, **changes: object) -> Path:
+    def copy(self, **changes: object) -> NetworkPath:
         """Return a copy with changed constructor arguments."""
         known = ("delay_us", "jitter_us", "loss", "is_blocked")
-        return Path(**{name: changes.get(name, getattr(self, name)) for name in known})  # type: ignore[arg-type]
+        return NetworkPath(**{name: changes.get(name, getattr(self, name)) for name in known})  # type: ignore[arg-type]
 
     def travel_us(self, rng: Random) -> int:
         """Return the delay of a segment, with retransmissions."""
@@ -128,7 +128,7 @@ class Stream:
     source: Host
     link: int
     target: Host
-    path: Path
+    path: NetworkPath
     is_ours: bool
     connection: int
     target_link: int = -1

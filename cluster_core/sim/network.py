@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from cluster_core.gossip.events import LinkAccepted, LinkClosed, MessageReceived
 from cluster_core.node.events import Event, LinkOpened
 from cluster_core.sim.clock import Clock
-from cluster_core.sim.host import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Host, Path, Stream, retry_after_us
+from cluster_core.sim.host import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Host, NetworkPath, Stream, retry_after_us
 from cluster_core.wire.bus import Message
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ class Driver(Clock):
 class Network:
     """Bus connections between the hosts of *world*; *rng* draws delays and losses."""
 
-    def __init__(self, world: Driver, rng: Random, path: Path) -> None:
+    def __init__(self, world: Driver, rng: Random, path: NetworkPath) -> None:
         self.world = world
         self.rng, self.random = rng, rng.random
         self.usual = path
-        self.paths: dict[tuple[int, int], Path] = {}
+        self.paths: dict[tuple[int, int], NetworkPath] = {}
         self.by_address: dict[tuple[str, int], Host] = {}
         self.connections = 0
         self.messages = 0
@@ -66,12 +66,12 @@ class Network:
 
     # -- paths ---------------------------------------------------------------------------------------------------
 
-    def path(self, source: Host, target: Host) -> Path:
+    def path(self, source: Host, target: Host) -> NetworkPath:
         """Return the path from one host to another."""
         return self.paths.get((source.index, target.index), self.usual) if self.paths else self.usual
 
     def change(self, source: Host, target: Host, **changes: Any) -> None:
-        """Change one direction; see `Path.copy`. Open streams use the new path, held messages continue."""
+        """Change one direction; see `NetworkPath.copy`. Open streams use the new path, held messages continue."""
         old = self.path(source, target)
         new = self.paths[source.index, target.index] = old.copy(**changes)
         for stream in source.streams.values():

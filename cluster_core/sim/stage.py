@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster_core.gossip.events import Tick
 from cluster_core.sim.checkers import Checks
-from cluster_core.sim.clients import Client, LossWatch, Missing
+from cluster_core.sim.clients import Client, LossObserver, Missing
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.servers.store import Store
@@ -176,7 +176,7 @@ class Stage:
     def __init__(self, world: World, places: Sequence[Place]) -> None:
         self.world = world
         self.checks = Checks(world)
-        self.losses = LossWatch(world)
+        self.losses = LossObserver(world)
         self.faults = Faults(world)
         self.faults.on_trouble.append(self.losses.trouble)
         self.faults.on_wipe.append(self.losses.wipe)

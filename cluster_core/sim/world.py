@@ -17,7 +17,7 @@ from cluster_core.node.cron import RANDOM_PING_CRONS
 from cluster_core.node.events import Effect, Event, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.sim.clock import START_US
-from cluster_core.sim.host import Host, Path
+from cluster_core.sim.host import Host, NetworkPath
 from cluster_core.sim.layouts import Place, topology_of
 from cluster_core.sim.network import Driver, Network
 from cluster_core.sim.servers.replication import Replication
@@ -48,7 +48,7 @@ class World(Driver):
         make_rng: Callable[[str], Random],
         seed: int | str,
         *,
-        path: Path | None = None,
+        path: NetworkPath | None = None,
         tick_us: int = TICK_US,
         tick_jitter_us: int = 200,
     ) -> None:
@@ -57,7 +57,7 @@ class World(Driver):
         self.tick_us, self.tick_jitter_us = tick_us, tick_jitter_us
         self.rng = make_rng(f"{seed}/world")
         self.hosts: list[Host] = []
-        self.network = Network(self, make_rng(f"{seed}/network"), path or Path())
+        self.network = Network(self, make_rng(f"{seed}/network"), path or NetworkPath())
         self.replication = Replication(self, self.network)
         self.observers: list[Observer] = []
         self.senders: list[Callable[[Host, SendMessage], None]] = []

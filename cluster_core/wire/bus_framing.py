@@ -17,7 +17,7 @@ from cluster_core.wire.bus import (
     TYPE_NAMES,
     VERSION,
 )
-from cluster_core.wire.tcp_stream import Mark
+from cluster_core.wire.tcp_stream import ByteOrigin
 
 MESSAGE_BYTES_MAX = 16 << 20
 """A greater ``totlen`` is treated as damage: the reader searches for the next signature."""
@@ -32,7 +32,7 @@ class WholeMessage:
     """The bytes of one message, and the mark (such as the packet time) of its last bytes."""
 
     raw: bytes
-    mark: Mark
+    mark: ByteOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PartialMessage:
 
     raw: bytes
     totlen: int
-    mark: Mark
+    mark: ByteOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UnknownBytes:
     count: int
     looks_like: str
     sample: bytes
-    mark: Mark
+    mark: ByteOrigin
 
 
 Frame = WholeMessage | PartialMessage | UnknownBytes
@@ -70,7 +70,7 @@ class BusFramer:
         self._partial: PartialMessage | None = None
         self._unknown_count = 0
         self._unknown_sample = b""
-        self._unknown_mark: Mark | None = None
+        self._unknown_mark: ByteOrigin | None = None
 
     @property
     def plain(self) -> bool:
@@ -82,7 +82,7 @@ class BusFramer:
         """Return the bytes of the incomplete message."""
         return bytes(self._buffer)
 
-    def feed(self, data: bytes | memoryview, mark: Mark) -> list[Frame]:
+    def feed(self, data: bytes | memoryview, mark: ByteOrigin) -> list[Frame]:
         """Add the next bytes and return the frames that they complete."""
         frames: list[Frame] = []
         if self._missing:
@@ -95,7 +95,7 @@ class BusFramer:
         self._cut(frames, mark)
         return frames
 
-    def skip(self, count: int, mark: Mark) -> list[Frame]:
+    def skip(self, count: int, mark: ByteOrigin) -> list[Frame]:
         """Skip *count* bytes that were sent but not captured."""
         frames: list[Frame] = []
         if self._missing:
@@ -119,13 +119,13 @@ class BusFramer:
             return frames
         return frames + self.lose(mark)
 
-    def lose(self, mark: Mark) -> list[Frame]:
+    def lose(self, mark: ByteOrigin) -> list[Frame]:
         """Handle a gap of unknown length: return pending bytes and search for a signature."""
         frames = self.finish(mark)
         self.synced = False
         return frames
 
-    def finish(self, mark: Mark) -> list[Frame]:
+    def finish(self, mark: ByteOrigin) -> list[Frame]:
         """End the direction and return the remaining bytes."""
         frames: list[Frame] = []
         self._flush_partial(frames)
@@ -137,7 +137,7 @@ class BusFramer:
         self._flush_unknown(frames)
         return frames
 
-    def _cut(self, frames: list[Frame], mark: Mark) -> None:
+    def _cut(self, frames: list[Frame], mark: ByteOrigin) -> None:
         at, size = 0, len(self._buffer)
         while size - at >= LIGHT_HEADER_BYTES:
             if not self.synced:
@@ -155,7 +155,7 @@ class BusFramer:
             at += totlen
         del self._buffer[:at]
 
-    def _search(self, start: int, mark: Mark) -> int:
+    def _search(self, start: int, mark: ByteOrigin) -> int:
         """Search for a plausible head at or after *start*; return the number of skipped bytes."""
         at = start
         last = len(self._buffer) - LIGHT_HEADER_BYTES
@@ -169,7 +169,7 @@ class BusFramer:
         self._pass_over(at - start, mark, start)
         return at - start
 
-    def _pass_over(self, count: int, mark: Mark, start: int = 0) -> None:
+    def _pass_over(self, count: int, mark: ByteOrigin, start: int = 0) -> None:
         if not count:
             return
         if not self._unknown_count:

@@ -36,7 +36,7 @@ UNKNOWN_SEQ = -1
 _SEQUENCES = 1 << 32
 
 
-class Mark(NamedTuple):
+class ByteOrigin(NamedTuple):
     """Origin of bytes: packet time, packet number in the series, offset in the source."""
 
     ts_ns: int
@@ -52,7 +52,7 @@ class Segment:
     flags: int
     payload: bytes
     missing: int
-    mark: Mark
+    mark: ByteOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Bytes:
     """The next bytes of the direction."""
 
     payload: bytes
-    mark: Mark
+    mark: ByteOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Gap:
     end: int
     count: int | None
     reason: str
-    mark: Mark
+    mark: ByteOrigin
 
 
 class TcpStream:
@@ -91,7 +91,7 @@ class TcpStream:
     @classmethod
     def resumed(cls, isn: int, next_seq: int, *, saw_syn: bool) -> TcpStream:
         """Continue a direction that another reader followed, without a hole, up to *next_seq*."""
-        stream = cls(Segment(isn, SYN if saw_syn else 0, b"", 0, Mark(0, 0, 0)))
+        stream = cls(Segment(isn, SYN if saw_syn else 0, b"", 0, ByteOrigin(0, 0, 0)))
         stream.next_seq = next_seq
         return stream
 
@@ -150,7 +150,7 @@ class TcpStream:
         self._position += count
         self.next_seq = (self.next_seq + count) % _SEQUENCES
 
-    def _deliver(self, segment: Segment, behind: int, mark: Mark, settled: list[Bytes | Gap]) -> None:
+    def _deliver(self, segment: Segment, behind: int, mark: ByteOrigin, settled: list[Bytes | Gap]) -> None:
         """Deliver the new part of *segment*; its first *behind* bytes were delivered before."""
         known = min(behind, len(segment.payload) + segment.missing)
         self.repeated_bytes += known
@@ -179,7 +179,7 @@ class TcpStream:
             self._give_up(settled)
             self._hole_since_ns = now_ns
 
-    def _release(self, mark: Mark | None, settled: list[Bytes | Gap]) -> None:
+    def _release(self, mark: ByteOrigin | None, settled: list[Bytes | Gap]) -> None:
         """Deliver segments held behind a filled hole; *mark* is the filling packet, None if all were in time."""
         while self._held and self._held[0][0] <= self._position:
             position, _, segment = heappop(self._held)

@@ -254,23 +254,23 @@ class BusRecorder:
             return
         command = command_of(self.options.program, self.options.interface, wanted)
         try:
-            begun = Tcpdump(command)
+            tcpdump = Tcpdump(command)
         except OSError as error:
             self._note_failure(f"{self.options.program}: {error.strerror or error}")
             return
         end_s = time.monotonic() + START_S
-        while not begun.wait_until_listening(TURN_S) and time.monotonic() < end_s and not self.stop.is_set():
+        while not tcpdump.wait_until_listening(TURN_S) and time.monotonic() < end_s and not self.stop.is_set():
             if self._run is not None:
                 self._take(self._run, 0)
-        if not begun.is_listening:
-            begun.end()
-            begun.close()
-            self._note_failure(begun.error or "it does not begin to listen")
+        if not tcpdump.is_listening:
+            tcpdump.end()
+            tcpdump.close()
+            self._note_failure(tcpdump.error or "it does not begin to listen")
             return
         if self._run is not None:
             self._drain(self._run)
             self._after_ns = self._last_ns
-        self._run, self._filter = begun, wanted
+        self._run, self._filter = tcpdump, wanted
         self._begun_ns = self._dropped_ns = time.time_ns()
         self._dropped = self._failed = self._ended_ns = 0
         self._hold_not_running(False)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, latest, read_gap, read_name
-from slotscope.recording.series import Recovered, Rotation, Series, recover
+from slotscope.recording.series import RecoveredFile, Rotation, Series, recover
 from slotscope.runtime.errors import InputError
 
 FILE_BYTES_MAX: Final = 4 << 20
@@ -126,7 +126,7 @@ LOCK_FILE: Final = ".lock"
 FOLDER_MODE: Final = 0o750
 
 
-class Stored(NamedTuple):
+class PointFile(NamedTuple):
     """A file of a point; *to_ns* is None while it is written."""
 
     path: str
@@ -141,7 +141,7 @@ class Bounds(NamedTuple):
     age_ns_max: int | None = None
 
 
-def files_to_delete(files: Sequence[Stored], bounds: Bounds, now_ns: int) -> list[Stored]:
+def files_to_delete(files: Sequence[PointFile], bounds: Bounds, now_ns: int) -> list[PointFile]:
     """The fewest oldest finished files to delete; never an open file."""
     finished = sorted((file.to_ns, file.path, file) for file in files if file.to_ns is not None)
     total = sum(file.size for file in files)
@@ -167,7 +167,7 @@ class Point:
     bounds: Bounds
     tell: Callable[[str], None]
     gaps: GapBook = field(init=False)
-    recovered: dict[Kind, list[Recovered]] = field(default_factory=dict)
+    recovered: dict[Kind, list[RecoveredFile]] = field(default_factory=dict)
     is_spool: bool = False
     """Whether finished files wait here for a store."""
     bringing: str = ""
@@ -207,10 +207,10 @@ class Point:
             ]
             for recovered_file in self.recovered[kind]:
                 if recovered_file.torn:
-                    begun = read_name(recovered_file.name)
+                    unfinished = read_name(recovered_file.name)
                     from_ns = (
-                        begun.from_ns
-                        if recovered_file.path is None and begun is not None
+                        unfinished.from_ns
+                        if recovered_file.path is None and unfinished is not None
                         else recovered_file.written_ns
                     )
                     self.gaps.add(
@@ -233,7 +233,7 @@ class Point:
         with suppress(OSError):
             os.utime(self._lock, ns=(now_ns, now_ns))
 
-    def stored(self) -> list[Stored]:
+    def stored(self) -> list[PointFile]:
         """The files that recorders have written, by their names; others are none of our business."""
         files = []
         for kind in Kind:
@@ -243,7 +243,7 @@ class Point:
                     if recorded is not None and entry.is_file(follow_symlinks=False):
                         with suppress(FileNotFoundError):
                             size = entry.stat(follow_symlinks=False).st_size
-                            files.append(Stored(entry.path, size, recorded.to_ns))
+                            files.append(PointFile(entry.path, size, recorded.to_ns))
         return files
 
     def keep_within_bounds(self, now_ns: int) -> int:

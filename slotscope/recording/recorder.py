@@ -156,7 +156,7 @@ BOUNDS_S: Final = 2.0
 """Interval at which kept files are counted."""
 
 
-class Wanted(NamedTuple):
+class RecorderSettings(NamedTuple):
     """Settings of a recording: kinds, nodes of this host, access and schedule of polls, capture of the bus."""
 
     kinds: frozenset[Kind]
@@ -190,7 +190,7 @@ class Recorder:
     """Records *wanted* at *point*, which is open, until *stop*; *report* gets the status whenever a rotation is due."""
 
     point: Point
-    wanted: Wanted
+    wanted: RecorderSettings
     stop: threading.Event
     report: Callable[[Status], None]
     _bytes_kept: int = 0

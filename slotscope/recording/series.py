@@ -58,7 +58,7 @@ class Series:
         self._folder, self._kind, self._rotation = folder, kind, rotation
         self._ended = ended
         self._file: int | None = None
-        self._begun: RecordedFile | None = None
+        self._unfinished: RecordedFile | None = None
         self._buffer = bytearray()
         self._buffered_ns = self._upto_ns = self._retry_ns = self._last_ns = 0
         self._size = 0
@@ -66,21 +66,23 @@ class Series:
     @property
     def partial(self) -> str:
         """Name of the file that is being written, empty for none."""
-        return self._begun.name if self._begun is not None else ""
+        return self._unfinished.name if self._unfinished is not None else ""
 
     def begin(self, now_ns: int) -> None:
         """Open a file unless one is open; a full disk raises no OSError."""
-        if self._begun is not None or (self.is_full and now_ns < self._retry_ns):
+        if self._unfinished is not None or (self.is_full and now_ns < self._retry_ns):
             return
         from_ns = max(now_ns // 1000 * 1000, self._last_ns + 1000)
-        begun = RecordedFile("", from_ns, None, SUFFIXES[self._kind])
+        unfinished = RecordedFile("", from_ns, None, SUFFIXES[self._kind])
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._folder / begun.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
+            self._file = os.open(
+                self._folder / unfinished.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640
+            )
         except OSError as error:
             self._no_room(error, now_ns)
             return
-        self._begun, self._last_ns, self._size = begun, from_ns, 0
+        self._unfinished, self._last_ns, self._size = unfinished, from_ns, 0
         if self.head:
             self._add(self.head, now_ns, self.covered_ns)
             self.flush(now_ns)
@@ -88,7 +90,7 @@ class Series:
     def add(self, data: bytes, now_ns: int, upto_ns: int) -> None:
         """Append whole packets or lines up to the time *upto_ns*; `flush` writes them to the disk."""
         self.begin(now_ns)
-        if self._begun is not None:
+        if self._unfinished is not None:
             self._add(data, now_ns, upto_ns)
             if len(self._buffer) >= FLUSH_BYTES:
                 self.flush(now_ns)
@@ -105,9 +107,9 @@ class Series:
             self.flush(now_ns)
         if self.head:
             self.begin(now_ns)
-        if self._begun is None:
+        if self._unfinished is None:
             return False
-        if now_ns < self._rotation.due_ns(self._begun.from_ns) and self._size < self._rotation.bytes_max:
+        if now_ns < self._rotation.due_ns(self._unfinished.from_ns) and self._size < self._rotation.bytes_max:
             return False
         self.end(now_ns)
         if self.head:
@@ -139,17 +141,17 @@ class Series:
         self._finish(now_ns)
 
     def _finish(self, now_ns: int) -> None:
-        if self._file is None or self._begun is None:
+        if self._file is None or self._unfinished is None:
             return
-        file, begun, size = self._file, self._begun, self._size
-        self._file = self._begun = None
-        path = self._folder / begun.name
+        file, unfinished, size = self._file, self._unfinished, self._size
+        self._file = self._unfinished = None
+        path = self._folder / unfinished.name
         if not size:
             os.close(file)
             path.unlink(missing_ok=True)
             return
         try:
-            finished = finish(path, begun, max(now_ns, begun.from_ns + 1000), file)
+            finished = finish(path, unfinished, max(now_ns, unfinished.from_ns + 1000), file)
         except OSError as error:  # the next recorder finishes it
             self._no_room(error, now_ns)
             return
@@ -164,7 +166,7 @@ class Series:
         self._upto_ns = self.covered_ns
 
 
-def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
+def finish(path: Path, unfinished: RecordedFile, to_ns: int, file: int) -> Path:
     """Sync and close the complete *file*, and rename it as finished."""
     try:
         os.fsync(file)
@@ -173,12 +175,12 @@ def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
             raise
     finally:
         os.close(file)
-    target = path.with_name(begun._replace(to_ns=to_ns).name)
+    target = path.with_name(unfinished._replace(to_ns=to_ns).name)
     os.rename(path, target)
     return target
 
 
-class Recovered(NamedTuple):
+class RecoveredFile(NamedTuple):
     """An unfinished file that was finished, and whether its end was lost; *path* is None if nothing was readable."""
 
     path: Path | None
@@ -187,10 +189,10 @@ class Recovered(NamedTuple):
     written_ns: int
 
 
-def recover(partial: Path) -> Recovered | None:
+def recover(partial: Path) -> RecoveredFile | None:
     """Finish the file of a killed recorder at its last whole gzip member; None for a file that no recorder wrote."""
-    begun = read_name(partial.name)
-    if begun is None or begun.to_ns is not None or partial.is_symlink() or not partial.is_file():
+    unfinished = read_name(partial.name)
+    if unfinished is None or unfinished.to_ns is not None or partial.is_symlink() or not partial.is_file():
         return None
     written_ns = partial.stat().st_mtime_ns
     kept = _end_of_members(partial)
@@ -200,11 +202,11 @@ def recover(partial: Path) -> Recovered | None:
             if not b"\x1f\x8b".startswith(file.read(2)):
                 return None
         partial.unlink()
-        return Recovered(None, partial.name, size > 0, written_ns)
+        return RecoveredFile(None, partial.name, size > 0, written_ns)
     opened = os.open(partial, os.O_WRONLY | os.O_NOFOLLOW)
     os.ftruncate(opened, kept)
-    path = finish(partial, begun, max(written_ns, begun.from_ns + 1000), opened)
-    return Recovered(path, partial.name, kept < size, written_ns)
+    path = finish(partial, unfinished, max(written_ns, unfinished.from_ns + 1000), opened)
+    return RecoveredFile(path, partial.name, kept < size, written_ns)
 
 
 def _end_of_members(path: Path) -> int:

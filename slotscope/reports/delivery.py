@@ -13,7 +13,7 @@ from typing import TextIO, cast
 from rich.console import Console
 
 from slotscope.reports.document import Document
-from slotscope.reports.index import Card, shelve
+from slotscope.reports.index import Card, add_page
 from slotscope.reports.page import render_document
 from slotscope.reports.records import summaries, write_json
 from slotscope.reports.terminal import print_document
@@ -71,7 +71,7 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
     if html is None:
         path = report_path(root, *document.names, page=kind)
         folder, _, file = path.rpartition("/")
-        shelve(folder, _card(document, file), page)
+        add_page(folder, _card(document, file), page)
     else:
         path = html
         write_text(path, page)

@@ -53,8 +53,8 @@ class Card:
         return quote(self.file)
 
 
-def shelve(folder: str, card: Card, page: str) -> None:
-    """Write *page* and its *card* into *folder*, link it with the pages about its snapshot, and make the list anew."""
+def add_page(folder: str, card: Card, page: str) -> None:
+    """Write *page* and its *card* into *folder*, link it with the pages about its snapshot, and write the list again."""
     cards = [entry for entry in read_cards(folder) if entry.file != card.file] + [card]
     write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
     write_text(f"{folder}/cards/{card.file.removesuffix('.html')}.json", json.dumps(asdict(card)))

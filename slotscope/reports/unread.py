@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.load.unread import FileUnread, Unread
+from cluster_core.load.unread import FileUnread, UnreadInputs
 from slotscope.runtime import text
 
 FILES_SHOWN = 8
@@ -11,7 +11,7 @@ SOURCE_LENGTH_MAX = 160
 UNREAD_NOTE = "these figures exclude unread input"
 
 
-def unread_lines(unread: Unread) -> list[str]:
+def unread_lines(unread: UnreadInputs) -> list[str]:
     """Return a sentence per input, the least read first, and one on all; none if everything was read."""
     ordered = sorted(unread.files, key=lambda file: (-1.0 if file.share is None else -file.share, file.source))
     lines = [f"{text.printable(file.source, SOURCE_LENGTH_MAX)}: {unread_text(file)}" for file in ordered[:FILES_SHOWN]]
@@ -22,7 +22,7 @@ def unread_lines(unread: Unread) -> list[str]:
     return lines
 
 
-def partial_lines(unread: Unread) -> list[str]:
+def partial_lines(unread: UnreadInputs) -> list[str]:
     """Return lines that mark a plan as partial, with the unread share of each input."""
     lines = unread_lines(unread)
     return (

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from cluster_core.load.sampling import (
-    Draw,
     Part,
+    SampledKey,
     biggest,
     key_memory_limits,
     longest_idle,
@@ -78,7 +78,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MeasuringJob:
     """The keys of *master* to be measured at *measured*, itself or a replica; at most *kept_max* of them are kept one by one."""
 
     master: Visit
@@ -87,12 +87,12 @@ class Job:
     progress: Progress
 
 
-def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
+def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[MeasuringJob]:
     """Return a job for each master and the node that measures it; together they keep up to `KEPT_MAX` keys."""
     keys = [sum(master.databases.values()) for master, _ in pairs]
     shared = Progress(sum(count for (_, measured), count in zip(pairs, keys, strict=True) if measured.is_here))
     return [
-        Job(
+        MeasuringJob(
             master, measured, max(count * KEPT_MAX // max(sum(keys), KEPT_MAX), 1),
             shared if measured.is_here else Progress(count),
         )
@@ -100,7 +100,7 @@ def jobs_of(pairs: Sequence[tuple[Visit, Visit]]) -> list[Job]:
     ]  # fmt: skip
 
 
-def measure_parts(job: Job, until_s: float, *, in_depth: bool = False) -> tuple[list[Part], str]:
+def measure_parts(job: MeasuringJob, until_s: float, *, in_depth: bool = False) -> tuple[list[Part], str]:
     """Measure keys until the monotonic clock shows about *until_s*.
 
     *in_depth* also asks the master how the keys are used.
@@ -163,12 +163,12 @@ class _Tally:
     distinct: bool
     by_slot: dict[int, list[int]] = field(default_factory=dict)
     seen: int = 0
-    kept: list[Draw] = field(default_factory=list)
-    largest: list[tuple[int, int, Draw]] = field(default_factory=list)
+    kept: list[SampledKey] = field(default_factory=list)
+    largest: list[tuple[int, int, SampledKey]] = field(default_factory=list)
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     offered: int = 0
 
-    def add(self, draws: Sequence[Draw]) -> None:
+    def add(self, draws: Sequence[SampledKey]) -> None:
         sums_by_slot(draws, self.by_slot)
         before, self.seen = self.seen, self.seen + len(draws)
         if self.seen <= self.room:
@@ -180,7 +180,7 @@ class _Tally:
         for number, draw in enumerate(draws, before):
             self._offer(number, draw)
 
-    def _offer(self, number: int, draw: Draw) -> None:
+    def _offer(self, number: int, draw: SampledKey) -> None:
         """Take in the draw of that *number*."""
         entry = (draw.memory_bytes, number, draw)
         if len(self.largest) < LARGEST_KEPT:
@@ -197,7 +197,7 @@ class _Tally:
             self.kept[place] = draw
 
     @property
-    def large(self) -> list[Draw]:
+    def large(self) -> list[SampledKey]:
         """The largest, where not all keys are kept."""
         return [draw for _, _, draw in self.largest]
 
@@ -209,7 +209,7 @@ def _accepted(replies: list[Any]) -> list[Any]:
     return replies
 
 
-def _measure_database(nodes: _Nodes, keys: int, job: Job, until_s: float) -> Part:
+def _measure_database(nodes: _Nodes, keys: int, job: MeasuringJob, until_s: float) -> Part:
     """Return a part with all keys, or with the large ones that were found and a sample."""
     tally = _Tally(job.kept_max, distinct=True)
     is_complete = _scan_all(nodes, keys, tally, job.progress, until_s)
@@ -266,9 +266,9 @@ def _scan_all(nodes: _Nodes, keys: int, tally: _Tally, progress: Progress, until
     return True
 
 
-def _search_large(nodes: _Nodes, until_s: float) -> dict[bytes, Draw]:
+def _search_large(nodes: _Nodes, until_s: float) -> dict[bytes, SampledKey]:
     """Collections above `LARGE_BYTES`, as many as are found in the time."""
-    large_draws: dict[bytes, Draw] = {}
+    large_draws: dict[bytes, SampledKey] = {}
     for kind in ELEMENTS:
         cursor: Word = 0
         while time.monotonic() < until_s:
@@ -283,7 +283,7 @@ def _search_large(nodes: _Nodes, until_s: float) -> dict[bytes, Draw]:
     return large_draws
 
 
-def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: float) -> _Tally:
+def _sample(nodes: _Nodes, large: Mapping[bytes, SampledKey], room: int, until_s: float) -> _Tally:
     """Draw keys with replacement among all but the *large* ones until the time ends: a key that comes twice counts twice."""
     tally = _Tally(room, distinct=False)
     named: list[bytes] = []
@@ -300,7 +300,7 @@ def _sample(nodes: _Nodes, large: Mapping[bytes, Draw], room: int, until_s: floa
 
 def _measure(
     nodes: _Nodes, named: Sequence[bytes], more: Sequence[Sequence[Word]] = ()
-) -> tuple[list[Draw], list[Any]]:
+) -> tuple[list[SampledKey], list[Any]]:
     """Memory and use of keys, and the replies to *more*; deleted and moving keys are left out."""
     questions = [("MEMORY", "USAGE", key) for key in named]
     uses = [("OBJECT", nodes.use, key) for key in named] if nodes.use else []
@@ -321,7 +321,7 @@ def _measure(
     for key, size, use in zip(named, sizes, counts or [None] * len(named), strict=True):
         if isinstance(size, int):
             count = use if isinstance(use, int) else None
-            draws.append(Draw(key, size, count) if nodes.use == "FREQ" else Draw(key, size, idle_s=count))
+            draws.append(SampledKey(key, size, count) if nodes.use == "FREQ" else SampledKey(key, size, idle_s=count))
     return draws, replies[len(replies) - len(more) :]
 
 
@@ -335,7 +335,7 @@ def _with_types(node: Visit, part: Part, *, with_elements: bool) -> Part:
     replies = node.ask([(ELEMENTS[types[key]], key) for key in held])
     counts = {key: reply for key, reply in zip(held, replies, strict=True) if isinstance(reply, int)}
 
-    def typed(draws: Sequence[Draw]) -> list[Draw]:
+    def typed(draws: Sequence[SampledKey]) -> list[SampledKey]:
         return [
             draw._replace(type=types.get(draw.key, ""), elements=counts.get(draw.key)) if draw.key in types else draw
             for draw in draws

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from cluster_core.incidents.symptoms import Checkup
 from cluster_core.load.sampling import Part, SlotMemory, estimate_slot_memory, fit_shares
-from cluster_core.rebalance.execution.cluster_now import Path, fastest_path, read_server
+from cluster_core.rebalance.execution.cluster_now import MigrationPath, fastest_path, read_server
 from cluster_core.rebalance.execution.situation import HEADROOM
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
 from slotscope.runtime.errors import InputError
-from slotscope.servers.measuring import Job, jobs_of, measure_parts
+from slotscope.servers.measuring import MeasuringJob, jobs_of, measure_parts
 from slotscope.servers.node_link import Access, Address
 from slotscope.servers.survey import SlotCount, count_every_slot, sampled_of, slot_stats, used_between
 from slotscope.servers.visits import Visit, in_turns, topology_of, visited
@@ -124,7 +124,7 @@ def _with_zones(topology: Topology, visits: Sequence[Visit]) -> Topology:
 
 def _moves_by_jobs(visits: Sequence[Visit]) -> bool:
     paths = {fastest_path(*read_server(visit.checkup.info)) for visit in visits if visit.checkup.info}
-    return len(paths) <= 1 and Path.LEGACY not in paths
+    return len(paths) <= 1 and MigrationPath.LEGACY not in paths
 
 
 def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:
@@ -178,7 +178,7 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit:
     return sampled
 
 
-def _measured(job: Job, until_s: float) -> list[Part]:
+def _measured(job: MeasuringJob, until_s: float) -> list[Part]:
     parts, why = measure_parts(job, until_s)
     if why:
         raise InputError(

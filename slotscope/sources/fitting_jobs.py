@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, read_manifest
 from slotscope.sources.files import read_pieces
-from slotscope.sources.recognition import FileKind, Recognised
+from slotscope.sources.recognition import FileKind, RecognisedFile
 
 
 class Recipe(NamedTuple):
@@ -76,7 +76,7 @@ class FittingJob(NamedTuple):
     arguments: tuple[str, ...]
 
 
-def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
+def fitting_jobs(recognised: Sequence[RecognisedFile], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
     """The commands that read *recognised* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
     owned = _files_of_logs(recognised)
@@ -110,7 +110,7 @@ def fitting_jobs(recognised: Sequence[Recognised], root: str, snapshot: str) -> 
     return jobs, [*left, *(passed_over if tables[True] else [])]
 
 
-def _files_of_logs(recognised: Iterable[Recognised]) -> set[str]:
+def _files_of_logs(recognised: Iterable[RecognisedFile]) -> set[str]:
     """Files that manifests among *recognised* name: they are read with these."""
     owned: set[str] = set()
     for entry in recognised:

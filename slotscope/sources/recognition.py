@@ -65,7 +65,7 @@ class FileKind(StrEnum):
     UNKNOWN = "not known"
 
 
-class Recognised(NamedTuple):
+class RecognisedFile(NamedTuple):
     """A file and its kind; *about* describes an unknown one."""
 
     path: str
@@ -73,7 +73,7 @@ class Recognised(NamedTuple):
     about: str = ""
 
 
-class Beginning(NamedTuple):
+class FileBeginning(NamedTuple):
     """The first bytes of a file, without compression; *whole* if they are all of it."""
 
     path: str
@@ -116,8 +116,8 @@ _LOG_ENTRY: Final = re.compile(rb'"(?:message|@message|log|line|Message)"\s*:\s*
 _INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
 
 
-def _is_capture_with(*marks: bytes) -> Callable[[Beginning], bool]:
-    def test(file: Beginning) -> bool:
+def _is_capture_with(*marks: bytes) -> Callable[[FileBeginning], bool]:
+    def test(file: FileBeginning) -> bool:
         if not file.data.startswith(_MAGIC_CAPTURES):
             return False
         data = file.data if file.whole else _read(file.path, SEARCHED_BYTES)
@@ -133,7 +133,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return {}
 
 
-def _is_manifest(file: Beginning) -> bool:
+def _is_manifest(file: FileBeginning) -> bool:
     if not file.whole or not file.data.startswith((b"file ", b"seq ", b"type ")):
         return False
     with suppress(DecodeError):
@@ -147,7 +147,7 @@ def _is_poll(members: dict[str, Any]) -> bool:
     return isinstance(text, str) and any(name in members for name in TIME_NAMES)
 
 
-def _is_metrics(file: Beginning) -> bool:
+def _is_metrics(file: FileBeginning) -> bool:
     return file.data.lstrip()[:1] in (b"{", b"[") and _METRIC.search(file.data) is not None
 
 
@@ -160,17 +160,17 @@ JSON_SIGNS: Final[Mapping[FileKind, Callable[[dict[str, Any]], bool]]] = {
 """Each kind of JSON lines with the test of one line."""
 
 
-def _are_lines_of(kind: FileKind) -> Callable[[Beginning], bool]:
+def _are_lines_of(kind: FileKind) -> Callable[[FileBeginning], bool]:
     """Whether enough of the first lines are of *kind*: one line alone, the first or another, decides nothing."""
 
-    def test(file: Beginning) -> bool:
+    def test(file: FileBeginning) -> bool:
         objects = file.objects
         return bool(objects) and sum(map(JSON_SIGNS[kind], objects)) >= JSON_LINES_SHARE * len(objects)
 
     return test
 
 
-def _other_lines(file: Beginning, kind: FileKind) -> str:
+def _other_lines(file: FileBeginning, kind: FileKind) -> str:
     """Return how many of the first lines of JSON are not of *kind*, as text; empty for none."""
     if kind not in JSON_SIGNS:
         return ""
@@ -179,7 +179,7 @@ def _other_lines(file: Beginning, kind: FileKind) -> str:
     return f"{count} of the first {len(objects)} lines are something else" if objects and count else ""
 
 
-def _log_rows(file: Beginning) -> list[LogRow]:
+def _log_rows(file: FileBeginning) -> list[LogRow]:
     from cluster_core.formats.server_log import LogReader, LogRow  # a fiftieth of a second that most files do not need
 
     entries = _LOG_ENTRY.findall(file.data) if file.data.lstrip()[:1] in (b"{", b"[") and not file.members else []
@@ -189,13 +189,13 @@ def _log_rows(file: Beginning) -> list[LogRow]:
     return rows if LOG_LINES_SHARE * len(rows_and_others) < len(rows) else []
 
 
-def _is_monitor(file: Beginning) -> bool:
+def _is_monitor(file: FileBeginning) -> bool:
     with suppress(DecodeError):
         return any(read_monitor_line(line, offset=0) is not None for line in file.lines[:2])
     return False
 
 
-def _is_topology(file: Beginning) -> bool:
+def _is_topology(file: FileBeginning) -> bool:
     from cluster_core.topology.replies import read_topology  # as above
 
     with suppress(DecodeError):
@@ -204,12 +204,12 @@ def _is_topology(file: Beginning) -> bool:
     return False
 
 
-def _is_csv(file: Beginning) -> bool:
+def _is_csv(file: FileBeginning) -> bool:
     names = [name.strip().strip(b'"').decode("latin-1") for name in file.lines[0].split(b",")]
     return len(names) > 1 and not KEY_COLUMNS.isdisjoint(names)
 
 
-def _is_key_lines(file: Beginning) -> bool:
+def _is_key_lines(file: FileBeginning) -> bool:
     lines = [line for line in file.lines if line.strip()]
     quoted = [line for line in lines if line[:1] == b'"' and line.rstrip()[-1:] == b'"']
     keys = [line for line in lines if _WORD.fullmatch(line)]
@@ -222,7 +222,7 @@ def _is_key_lines(file: Beginning) -> bool:
     )
 
 
-def _is_text(file: Beginning) -> bool:
+def _is_text(file: FileBeginning) -> bool:
     if b"\0" in file.data:
         return False
     try:
@@ -232,7 +232,7 @@ def _is_text(file: Beginning) -> bool:
     return True
 
 
-SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
+SIGNS: Final[tuple[tuple[FileKind, Callable[[FileBeginning], bool]], ...]] = (
     (FileKind.RDB, lambda file: bool(_RDB.match(file.data))),
     (FileKind.KEYS_PARQUET, lambda file: file.data.startswith(b"PAR1")),
     (FileKind.BUS_CAPTURE, _is_capture_with(b"RCmb")),
@@ -270,26 +270,26 @@ def find_files(paths: Iterable[str]) -> list[InputFile]:
     return list(files.values())
 
 
-def recognise(path: str) -> Recognised:
+def recognise(path: str) -> RecognisedFile:
     """Recognize the file at *path*; the answer is one line."""
     try:
         data = _read(path, HEAD_BYTES + 1)
         compression = compression_of(path) or ""
     except DecodeError as error:
-        return Recognised(path, FileKind.UNKNOWN, error.reason)
+        return RecognisedFile(path, FileKind.UNKNOWN, error.reason)
     if not data:
-        return Recognised(path, FileKind.UNKNOWN, "empty")
-    file = Beginning(path, data[:HEAD_BYTES], len(data) <= HEAD_BYTES)
+        return RecognisedFile(path, FileKind.UNKNOWN, "empty")
+    file = FileBeginning(path, data[:HEAD_BYTES], len(data) <= HEAD_BYTES)
     try:
         kind = next((kind for kind, test in SIGNS if test(file)), FileKind.UNKNOWN)
     except DecodeError as error:  # further on it is damaged
-        return Recognised(path, FileKind.UNKNOWN, error.reason)
+        return RecognisedFile(path, FileKind.UNKNOWN, error.reason)
     if kind is FileKind.UNKNOWN:
-        return Recognised(path, kind, _looks(file))
-    return Recognised(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))))
+        return RecognisedFile(path, kind, _looks(file))
+    return RecognisedFile(path, kind, ", ".join(filter(None, (compression, _other_lines(file, kind)))))
 
 
-def _looks(file: Beginning) -> str:
+def _looks(file: FileBeginning) -> str:
     """Describe the beginning of a file of no known kind."""
     begins = repr(file.data[:SHOWN_BYTES])[2:-1]
     if not _is_text(file):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX
 from cluster_core.sentinel_history.announcements import read_event
-from cluster_core.sentinel_history.evidence import Evidence, Polled, PollLine, Started, read_poll_line
+from cluster_core.sentinel_history.evidence import Evidence, PollLine, SentinelReplies, SentinelStarted, read_poll_line
 from slotscope.sources.files import is_named, read_lines
 from slotscope.sources.server_logs import log_rows, port_in_name
 
@@ -118,7 +118,7 @@ def _add_log(evidence: SentinelEvidence, log: _SentinelLog) -> None:
     evidence.lines += len(log.items)
 
 
-def _learn_names(evidence: SentinelEvidence, logs: Sequence[_SentinelLog], polls: Sequence[Polled]) -> None:
+def _learn_names(evidence: SentinelEvidence, logs: Sequence[_SentinelLog], polls: Sequence[SentinelReplies]) -> None:
     """Who is at which address or port, from everything that says it."""
 
     def learn(runid: str, ip: str, port: str) -> None:
@@ -153,7 +153,7 @@ def _read_logs(path: str, files: SentinelFiles, bad: BadRecords) -> list[_Sentin
             log.items.append(event)
         elif (match := _ID_LINE.match(row.text)) is not None:
             log.runid = match[1]
-            log.items.append(Started(row.ts_ns, versions.get(row.source, NO_VERSION)))
+            log.items.append(SentinelStarted(row.ts_ns, versions.get(row.source, NO_VERSION)))
         elif (match := _PORT_LINE.match(row.text)) is not None:
             log.port = match[1]
         elif (match := _VERSION_LINE.match(row.text)) is not None:

@@ -17,7 +17,7 @@ from cluster_core.formats.slot_stats import (
     read_slot_stats,
     read_slot_stats_line,
 )
-from cluster_core.load.windows import Reading, combine, counter_deltas, rates
+from cluster_core.load.windows import CounterSample, combine, counter_deltas, rates
 from cluster_core.routing.key_positions import TABLES, CommandTable, key_positions, table_of
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from slotscope.runtime.errors import InputError
@@ -84,11 +84,11 @@ def read_activity(
     Raises DecodeError for missing files, and for bad input unless *permissive*; InputError for too few polls.
     """
     activity = Activity()
-    readings: dict[tuple[str, int], list[Reading]] = {}
+    readings: dict[tuple[str, int], list[CounterSample]] = {}
     for number, file in enumerate(expand(list(slot_stats)) if slot_stats else []):
         for sample in _read_polls(file.path, activity.bad if permissive else None):
             if sample.node not in left_out:
-                reading = Reading(number if sample.ts_ns is None else sample.ts_ns, sample.node, sample.value)
+                reading = CounterSample(number if sample.ts_ns is None else sample.ts_ns, sample.node, sample.value)
                 readings.setdefault((sample.metric, sample.slot), []).append(reading)
     activity.figures = [
         figure for key, held in sorted(readings.items()) if (figure := _combined(key, sorted(held), how))
@@ -99,7 +99,7 @@ def read_activity(
     return activity
 
 
-def _combined(key: tuple[str, int], held: Sequence[Reading], how: str) -> SlotFigure | None:
+def _combined(key: tuple[str, int], held: Sequence[CounterSample], how: str) -> SlotFigure | None:
     """One figure of a slot; None for a counter that was read once."""
     metric, slot = key
     if metric not in COUNTERS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster_core.load.unread import FileUnread, Unread, together
+from cluster_core.load.unread import FileUnread, UnreadInputs, together
 from cluster_core.load.windows import combine_windows
 from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -30,7 +30,7 @@ class Weights:
 
     loads: dict[str, list[float]]
     topology: str | None
-    unread: Unread
+    unread: UnreadInputs
     foreign_keys: int
     memory: tuple[MemoryBasis, ...] = ()
 
@@ -38,7 +38,7 @@ class Weights:
 def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
     """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
     if not snapshots:
-        return Weights({}, None, Unread(), 0)
+        return Weights({}, None, UnreadInputs(), 0)
     heads = [_head(root, name) for name in snapshots]
     windows = [read_loads(root, name) for name in snapshots]
     loads = {
@@ -75,13 +75,13 @@ def is_partial(head: Mapping[str, Any]) -> bool:
     return bool(head["bad_records"] if known is None else known)
 
 
-def _unread(root: str, head: dict[str, Any]) -> Unread:
+def _unread(root: str, head: dict[str, Any]) -> UnreadInputs:
     """Return the unreadable part of a snapshot's inputs; a snapshot of an older version tells only whether there is one."""
     if not is_partial(head):
-        return Unread((), head.get("file_bytes") or 0, head["keys"])
+        return UnreadInputs((), head.get("file_bytes") or 0, head["keys"])
     snapshot_id = head["snapshot_id"]
     if head.get("partial") is None:
-        return Unread((FileUnread(f"an input of snapshot {snapshot_id}", "", bad_records=head["bad_records"]),))
+        return UnreadInputs((FileUnread(f"an input of snapshot {snapshot_id}", "", bad_records=head["bad_records"]),))
     rows = read_rows(root, SOURCES, snapshot_id=snapshot_id)
     files = tuple(
         FileUnread(
@@ -91,7 +91,7 @@ def _unread(root: str, head: dict[str, Any]) -> Unread:
         for row in sorted(rows, key=lambda row: str(row["source"]))
         if row["partial"]
     )  # fmt: skip
-    return Unread(files, head["file_bytes"], head["keys"])
+    return UnreadInputs(files, head["file_bytes"], head["keys"])
 
 
 def memory_basis(head: dict[str, Any]) -> MemoryBasis | None:

@@ -75,7 +75,7 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
         return []
     names: list[str] = sorted({belief.node_id for belief in beliefs})
     numbers = {name: number for number, name in enumerate(names)}
-    books = _Books(names, numbers, len({change.observer for change in changes}), changes[0].ts_ns)
+    books = _OwnerTables(names, numbers, len({change.observer for change in changes}), changes[0].ts_ns)
     for ts_ns, group in groupby(changes, key=lambda change: change.ts_ns):
         touched: dict[str, list[Change]] = {}
         for change in group:
@@ -137,7 +137,7 @@ def _union(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
     return union
 
 
-class _Books:
+class _OwnerTables:
     """Owner tables (`VIEW`) of all observers and of their accord, which is the last."""
 
     def __init__(self, names: list[str], numbers: Mapping[str, int], observers: int, start_ns: int) -> None:

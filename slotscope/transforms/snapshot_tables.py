@@ -30,7 +30,7 @@ from slotscope.transforms.partial_sums import (
     with_amounts,
     with_node,
 )
-from slotscope.transforms.snapshot_warnings import LISTED_MAX, Foreign
+from slotscope.transforms.snapshot_warnings import LISTED_MAX, ForeignKeys
 
 _KIND = ("node_id", "type", "number", "text")
 _FIGURES = ("keys", "serialized_bytes", "memory_bytes", "expires", "offset")
@@ -50,12 +50,12 @@ RATE_BOUNDS = "rate_bounds"
 """LFU counters have an upper bound of the rate."""
 
 
-def keys_by_owner(partial: PartialSums) -> list[Foreign]:
+def keys_by_owner(partial: PartialSums) -> list[ForeignKeys]:
     """Keys of each file by the owner of their slots; of a log that is not replayed, the writes."""
     owned = _owned_keys(partial.of(interim.OWNER, interim.LOG_SLOT, step=_owned_keys, by="source")).to_pylist()
     replayed = {row["source"] for row in owned if row["kind"] == OWNER}
     return [
-        Foreign(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
+        ForeignKeys(row["source"], row["owner_id"], row["keys"] if row["kind"] == OWNER else row["ops"])
         for row in owned
         if row["kind"] == OWNER or row["source"] not in replayed
     ]

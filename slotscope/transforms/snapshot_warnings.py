@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cluster_core.load.unread import Attribution, FileUnread, Unread
+from cluster_core.load.unread import Attribution, FileUnread, UnreadInputs
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST, Exactness, MemoryBasis
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
@@ -22,7 +22,7 @@ _EXCESS_MIN = 0.02
 _USED_BYTES_MIN = 32 << 20
 
 
-class Foreign(NamedTuple):
+class ForeignKeys(NamedTuple):
     """Keys that a dump holds although its node does not own their slots."""
 
     source: str
@@ -39,10 +39,10 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Caveat]:
 
 
 def find_foreign(
-    foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology
+    foreign: Iterable[ForeignKeys], attributions: Mapping[str, Attribution], topology: Topology
 ) -> list[Caveat]:
     """Keys in slots that the dump's node does not own, one warning a dump."""
-    by_source: dict[str, list[Foreign]] = defaultdict(list)
+    by_source: dict[str, list[ForeignKeys]] = defaultdict(list)
     for row in foreign:
         if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
             by_source[row.source].append(row)
@@ -229,7 +229,7 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
     return caveats
 
 
-def find_unread(units: Sequence[UnitFacts]) -> Unread:
+def find_unread(units: Sequence[UnitFacts]) -> UnreadInputs:
     """Return the unread parts of the inputs that *units* belong to."""
     pieces: dict[str, list[UnitFacts]] = {}
     for unit in units:
@@ -237,10 +237,10 @@ def find_unread(units: Sequence[UnitFacts]) -> Unread:
     files = tuple(
         _file(mine) for _, mine in sorted(pieces.items()) if any(piece.bad_records is not None for piece in mine)
     )
-    return Unread(files, sum(map(_size, pieces.values())), sum(unit.keys for unit in units))
+    return UnreadInputs(files, sum(map(_size, pieces.values())), sum(unit.keys for unit in units))
 
 
-def find_partial(unread: Unread) -> list[Caveat]:
+def find_partial(unread: UnreadInputs) -> list[Caveat]:
     """Return a caveat on the unread share of all inputs, then one per input."""
     if not unread:
         return []
@@ -249,7 +249,7 @@ def find_partial(unread: Unread) -> list[Caveat]:
     return [Caveat.error(Code.PARTIAL, line) for line in (first, *lines[:-1])]
 
 
-def share_by_node(unread: Unread, node_of: Mapping[str, str | None]) -> dict[str, float | None]:
+def share_by_node(unread: UnreadInputs, node_of: Mapping[str, str | None]) -> dict[str, float | None]:
     """Return the greatest share of a node's inputs that could not be read; None where one is not known; other nodes lack nothing."""
     shares: dict[str, float | None] = {}
     for file in unread.files:

@@ -19,7 +19,7 @@ from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
 from cluster_core.sentinel import events as sentinel_events
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.state import SentinelSettings, Watched
+from cluster_core.sentinel.state import MonitoredMaster, SentinelSettings
 from cluster_core.wire.bus import decode_message, drop_reason, encode_message
 from cluster_core.wire.resp import RespError
 from tests.benches.clusters import Cluster
@@ -28,7 +28,7 @@ from tests.benches.resp import RespParser, Verbatim, encode_value
 from tests.benches.servers import Server, free_port, wait_for
 
 HOST = "127.0.0.1"
-WATCHED = Watched("mymaster", HOST, 0, 2, down_after_ms=1000, failover_timeout_ms=10_000)
+WATCHED = MonitoredMaster("mymaster", HOST, 0, 2, down_after_ms=1000, failover_timeout_ms=10_000)
 START = struct.Struct("!4sI")
 """Signature and length of a bus message."""
 
@@ -217,7 +217,7 @@ class LiveSentinel(LiveMachine):
 
     link_closed = sentinel_events.LinkClosed
 
-    def __init__(self, settings: SentinelSettings, watched: Watched) -> None:
+    def __init__(self, settings: SentinelSettings, watched: MonitoredMaster) -> None:
         super().__init__(settings.port)
         self.accepted = 1_000_001  # clients; links count from 1
         self.sentinel = self.machine = Sentinel(settings, SystemRandom(), time.time_ns() // 1_000_000, watched)
@@ -247,7 +247,7 @@ class LiveSentinel(LiveMachine):
             while link in self.writers and (data := await reader.read(1 << 16)):
                 for value in parser.feed(data):
                     if link in self.writers:
-                        self.tell(sentinel_events.Answered(link, value))
+                        self.tell(sentinel_events.ReplyReceived(link, value))
 
     def carry_out(self, effect: Any) -> None:
         match effect:
@@ -265,7 +265,7 @@ class LiveSentinel(LiveMachine):
 
 @contextmanager
 def living_sentinel(master_port: int, **options: Any) -> Iterator[LiveSentinel]:
-    """A sentinel of a master on loopback; *options* are fields of `Watched`."""
+    """A sentinel of a master on loopback; *options* are fields of `MonitoredMaster`."""
     port = free_port()
     sentinel = LiveSentinel(SentinelSettings(port=port), WATCHED._replace(port=master_port, **options))
     with sentinel.living(port):

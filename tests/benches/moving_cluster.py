@@ -15,7 +15,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.plan import Move, Room, order_moves
+from cluster_core.rebalance.plan import MasterRoom, Move, order_moves
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan, identify, slot_rows, write_document
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology
@@ -144,7 +144,7 @@ def store_moves(root: Path, cluster: Cluster, moves: Sequence[tuple[int, int, in
     plan = replace(
         made.stored.plan, verdict="move", moves=rows, owners_after=tuple(after), moved=sum(m.loads[0] for m in rows)
     )
-    rooms = {name: Room((0.0, 0.0), {}, owners.count(name), stays=name in after) for name in ids}
+    rooms = {name: MasterRoom((0.0, 0.0), {}, owners.count(name), stays=name in after) for name in ids}
     batches = tuple(order_moves(rows, rooms).batches)
     document = write_document(problem, plan, batches, nodes)
     slots = slot_rows(problem, plan)

@@ -15,7 +15,7 @@ from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim import host as sim
 from cluster_core.sim.clock import START_US
-from cluster_core.sim.host import Path
+from cluster_core.sim.host import NetworkPath
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.servers.replication import Feed
 from cluster_core.sim.stage import Faults
@@ -72,7 +72,7 @@ class Cluster:
         tick_ms: int = 100,
         **settings: Any,
     ) -> None:
-        path = Path(delay_ms * 1000, 0)
+        path = NetworkPath(delay_ms * 1000, 0)
         self.world = self.world_class(Random, seed, path=path, tick_us=tick_ms * 1000, tick_jitter_us=0)
         self.faults = Faults(self.world)
         self.messages: list[tuple[int, int, int, Message]] = []

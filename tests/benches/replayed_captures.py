@@ -9,14 +9,14 @@ from typing import Any
 
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.gaps import GapSeen
+from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
 from cluster_core.incidents.history import History, slot_bits
 from cluster_core.incidents.incident import Incident
-from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.findings import (
-    Notes,
+    SnapshotEvidence,
     history_of,
     logged_line,
     open_marks,
@@ -53,11 +53,11 @@ def replay_captures(*captures: Path, **options: Any) -> Replayed:
     folded = fold(captures, permissive=True, **options)
     rows = [row for row, _ in folded.rows]
     facts = folded.facts
-    notes = Notes(
+    notes = SnapshotEvidence(
         rows=rows,
         lines=[logged_line(row) for row in folded.logs if row["observer"] or row["address"]],
         samples=polled_samples(row for row in folded.polls if row["observer"]),
-        speech=list(_speech(folded)),
+        header_claims=list(_claim_span(folded)),
         slots_of={row["bitmap_id"]: slot_bits(row["slots"]) for row in folded.bitmaps},
         gaps=[
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in folded.gaps
@@ -69,9 +69,9 @@ def replay_captures(*captures: Path, **options: Any) -> Replayed:
     return Replayed(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 
-def _speech(folded: Fold) -> Sequence[Speech]:
+def _claim_span(folded: Fold) -> Sequence[ClaimSpan]:
     thresholds = Thresholds(folded.facts["node_timeout_ms"] * NS_PER_MS)
-    folders: dict[str, SpeechFolder] = {}
+    folders: dict[str, ClaimFolder] = {}
     for row in folded.messages:
         if row["light"] or row["node_flags"] is None or row["bitmap_id"] is None or not row["sender"]:
             continue
@@ -79,5 +79,5 @@ def _speech(folded: Fold) -> Sequence[Speech]:
             row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
             int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]),
         )  # fmt: skip
-        folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(header)
+        folders.setdefault(row["sender"], ClaimFolder(row["sender"], thresholds)).feed(header)
     return [span for folder in folders.values() for span in folder.finish(folded.facts["last_ns"])]

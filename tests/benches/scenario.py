@@ -13,8 +13,8 @@ from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, PFAIL
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim.checkers import Violation
-from cluster_core.sim.clients import Way
-from cluster_core.sim.host import Host, Path
+from cluster_core.sim.clients import LossReason
+from cluster_core.sim.host import Host, NetworkPath
 from cluster_core.sim.layouts import Layout, Place, names_of, places_of
 from cluster_core.sim.servers.store import WRITE_BYTES
 from cluster_core.sim.stage import Faults, Stage
@@ -67,7 +67,7 @@ SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "loss": ("loss", float),
     **{name: (name, int) for name in ("masters", "replicas", "zones", "spares")},
 }
-"""Headings of the form NAME=VALUE: field of `NodeSettings`, `Path` or `Layout`, and its reader."""
+"""Headings of the form NAME=VALUE: field of `NodeSettings`, `NetworkPath` or `Layout`, and its reader."""
 
 
 class Step(NamedTuple):
@@ -85,7 +85,7 @@ class Scenario:
     layout: Layout = field(default_factory=Layout)
     settings: NodeSettings = field(default_factory=lambda: NodeSettings(node_timeout_ms=2000))
     special: dict[str, dict[str, Any]] = field(default_factory=dict)
-    path: Path = field(default_factory=Path)
+    path: NetworkPath = field(default_factory=NetworkPath)
     seed: int = 1
     hidden: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -133,7 +133,7 @@ def _heading(scenario: Scenario, head: str, fields: list[str]) -> bool:
         case "settings":
             scenario.settings = replace(scenario.settings, **values)
         case "network":
-            scenario.path = Path(**values)
+            scenario.path = NetworkPath(**values)
         case "seed":
             scenario.seed = int(fields[0])
         case "hide":
@@ -207,7 +207,7 @@ class Scene(Stage):
         """Return all violations; with *converges* also differing views."""
         violations = list(self.checks.violations)
         for ack, way in self.missing().lost:
-            if way is Way.NO_EXCUSE:
+            if way is LossReason.NO_EXCUSE:
                 text = f"{ack.key.decode()} acknowledged by {self.world.hosts[ack.host].name}"
                 violations.append(Violation("lost write", ack.time_us, text))
         return violations + (self.agreement() if converges else [])

@@ -8,14 +8,14 @@ from typing import Any
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Instance
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.state import SentinelSettings, Watched
+from cluster_core.sentinel.state import MonitoredMaster, SentinelSettings
 from cluster_core.wire.resp import RespError
 
 MASTER = ("10.0.0.1", 6379)
 START_MS = 1_700_000_000_000
 MY_ID = "e" * 40
-MAIN = Watched("main", "10.0.0.1", 6379, 2, down_after_ms=2000, failover_timeout_ms=10_000)
-MORE = Watched("more", "10.0.0.5", 6379)
+MAIN = MonitoredMaster("main", "10.0.0.1", 6379, 2, down_after_ms=2000, failover_timeout_ms=10_000)
+MORE = MonitoredMaster("more", "10.0.0.5", 6379)
 Place = tuple[str, int]
 
 
@@ -44,7 +44,7 @@ def info_of_replica(
 class Bench:
     """*infos* is what each server says of itself; who is in *silent* answers nothing, who is in *refusing* hangs up."""
 
-    def __init__(self, *watched: Watched, seed: int = 1) -> None:
+    def __init__(self, *watched: MonitoredMaster, seed: int = 1) -> None:
         self.now_ms = START_MS
         self.sentinel = Sentinel(SentinelSettings(), Random(seed), self.now_ms, *(watched or (MAIN,)), my_id=MY_ID)
         self.infos: dict[Place, str] = {MASTER: info_of_master()}
@@ -81,7 +81,7 @@ class Bench:
                     )
                 case ev.SendCommand():
                     follows += self._answer(effect)
-                case ev.Announced():
+                case ev.EventPublished():
                     self.notices.append((effect.channel, effect.text))
                 case ev.LogLine():
                     self.log.append(effect.text)
@@ -96,7 +96,7 @@ class Bench:
         self.sent.append((place, arguments))
         if place in self.refusing:
             return []
-        answer = ev.Answered(effect.link, self._value(place, arguments))
+        answer = ev.ReplyReceived(effect.link, self._value(place, arguments))
         if place in self.silent:
             self.held.append((place, answer))
             return []

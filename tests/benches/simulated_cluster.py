@@ -17,18 +17,18 @@ from cluster_core.node.state import NodeSettings
 from cluster_core.rebalance.execution.cluster_now import JOB_LISTS, ClusterSight, NodeSight, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import (
     Answered,
+    AppendToJournal,
     Ask,
     Clock,
     Latency,
-    Look,
     Lost,
     Migrate,
-    Note,
+    ReadState,
     Refused,
     Reply,
     Send,
+    ShowProgress,
     Step,
-    Tell,
     Wait,
 )
 from cluster_core.rebalance.execution.machine import Execution, Outcome
@@ -229,7 +229,7 @@ class SimulatedCluster:
 
     def perform(self, effect: Any) -> Any:
         """Answer one effect of an execution."""
-        if isinstance(effect, Look):
+        if isinstance(effect, ReadState):
             self.pass_time(COMMAND_US)
             return self.look(effect.nodes)
         if isinstance(effect, Ask):
@@ -241,7 +241,7 @@ class SimulatedCluster:
                 self.pass_time(COMMAND_US)
             self.count()
             return replies
-        if isinstance(effect, Note):
+        if isinstance(effect, AppendToJournal):
             self.count()
             self.journal += effect.steps
             self.count()
@@ -252,7 +252,7 @@ class SimulatedCluster:
         elif isinstance(effect, Latency):
             return self.latency_ms()
         else:
-            assert isinstance(effect, Tell)
+            assert isinstance(effect, ShowProgress)
             self.progress.append(effect.line)
         return None
 

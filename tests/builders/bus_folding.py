@@ -16,7 +16,7 @@ from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import CaptureOptions, CaptureTask, start_of
 from slotscope.sources.bus.files import find_captures, recorded_inputs, survey
-from slotscope.sources.bus.observers import STATE_PHASE, Gathered, Piece, ReplayOptions, replay_process
+from slotscope.sources.bus.observers import STATE_PHASE, ProcessBlob, ReplayOptions, RowCollector, replay_process
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 FILE_HEADER_BYTES = 24
@@ -55,7 +55,7 @@ class Fold:
         }
 
 
-class Kept(Gathered):
+class Kept(RowCollector):
     def __init__(self, *, keeps_states: bool) -> None:
         super().__init__(keeps_states=keeps_states)
         self.blobs: dict[str, bytes] = {}
@@ -106,17 +106,17 @@ def _folded(options: CaptureOptions, before: Fold | None) -> Fold:
     for part in sorted({*blobs, *before.observers}):
         pieces = sorted(blobs.get(part, []), key=lambda piece: piece[1:3])
         if part in before.observers:
-            pieces.insert(0, Piece(part, STATE_PHASE, 0, before.observers[part]))
+            pieces.insert(0, ProcessBlob(part, STATE_PHASE, 0, before.observers[part]))
         deque(replay_process(part, pieces, replay_options, kept), maxlen=0)
     after.rows += kept.rows
     after.observers = kept.blobs
     return after
 
 
-def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> None:
+def _take(after: Fold, blobs: dict[str, list[ProcessBlob]], row: dict[str, Any]) -> None:
     kind, blob = row["row_kind"], row["blob"]
     if kind == captured.EVIDENCE:
-        blobs.setdefault(row["part"], []).append(Piece(row["part"], row["phase"], row["number"], blob))
+        blobs.setdefault(row["part"], []).append(ProcessBlob(row["part"], row["phase"], row["number"], blob))
     elif kind == captured.META:
         after.facts = json.loads(blob)
     elif kind == captured.STATE:

@@ -9,7 +9,7 @@ from typing import Any
 from cluster_core.rebalance.bounds import count_ranges
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.plan import Batch, Job, Move, Plan, Room, order_moves
+from cluster_core.rebalance.plan import Batch, Job, MasterRoom, Move, Plan, order_moves
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan, hash_state
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
@@ -71,7 +71,7 @@ def stored_plan(cluster: Any, moves: Sequence[tuple[int, str, str]], slots_max: 
         after[slot] = target
     rows = tuple(Move(slot, source, target, (10,)) for slot, source, target in sorted(moves))
     held = {name: (10.0 * owners.count(name),) for name in names}
-    rooms = {name: Room(held[name], {}, owners.count(name), stays=name in after) for name in names}
+    rooms = {name: MasterRoom(held[name], {}, owners.count(name), stays=name in after) for name in names}
     plan = Plan(
         "move", "serialized_bytes", 1, rows, 10 * len(rows), 0, (), (), (), None, False,
         count_ranges(owners), count_ranges(after), tuple(after),

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
+from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
 from cluster_core.incidents.history import History, OffsetSeen, slot_bits
-from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
     EpochRow,
@@ -131,11 +131,11 @@ class Tale:
             for node in nodes:
                 self.view(observer, node, from_s, **({"flags": "slave", "master": A} if node == R else {}))  # type: ignore[arg-type]
 
-    def speech(self) -> list[Speech]:
+    def header_claims(self) -> list[ClaimSpan]:
         """The headers folded, node after node."""
-        spans: list[Speech] = []
+        spans: list[ClaimSpan] = []
         for node in dict.fromkeys(node for node, _, _ in self.headers):
-            folder = SpeechFolder(node, Thresholds(TIMEOUT_MS * 1_000_000))
+            folder = ClaimFolder(node, Thresholds(TIMEOUT_MS * 1_000_000))
             for header in sorted(
                 (header for sender, _, header in self.headers if sender == node), key=lambda header: header.ts_ns
             ):
@@ -148,7 +148,7 @@ class Tale:
         slots_of = {number: slot_bits(text) for text, number in self.bitmaps.items()}
         return History(
             self.rows,
-            self.speech(),
+            self.header_claims(),
             slots_of,
             node_timeout_ms=TIMEOUT_MS,
             first_ns=T0,

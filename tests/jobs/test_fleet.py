@@ -12,7 +12,7 @@ import pytest
 from jobs.key_slots import Request
 from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
-from slotscope.pipelines.keys.snapshot import Counted, exit_code, requests_of
+from slotscope.pipelines.keys.snapshot import SnapshotOutcome, exit_code, requests_of
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL, TRY_AGAIN, UNEXPECTED, Failure
@@ -84,7 +84,8 @@ def test_warnings_of_a_cluster_stay_with_that_cluster(tmp_path):
 )
 def test_the_exit_code_shows_missing_clusters(ends, code):
     clusters = [
-        Counted("c", state=end) if isinstance(end, str) else Counted("c", failure=Failure(end, "no")) for end in ends
+        SnapshotOutcome("c", state=end) if isinstance(end, str) else SnapshotOutcome("c", failure=Failure(end, "no"))
+        for end in ends
     ]
 
     assert exit_code(clusters) == code

@@ -26,7 +26,7 @@ from schemas import history, incidents
 from schemas.table import Table
 from slotscope.pipelines.bus import following
 from slotscope.pipelines.bus import history as history_pipeline
-from slotscope.pipelines.bus.following import Followed, Follower
+from slotscope.pipelines.bus.following import ClusterBatch, Follower
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import Program, slotscope
@@ -71,8 +71,8 @@ def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> di
     return result
 
 
-def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Followed]:
-    batches: list[Followed] = []
+def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[ClusterBatch]:
+    batches: list[ClusterBatch] = []
     options = {"lateness": LATENESS, "node_timeout_ms": 1000, **options}
     Follower(spark, Request(root=str(root), landing=str(landing), once=True, **options), batches.append).run(
         threading.Event()
@@ -211,7 +211,7 @@ def test_a_concurrent_follower_asks_for_another_run(spark, tmp_path) -> None:
     put(landing_files(landing, packets_max=600)[:1])
     request = Request(root=str(root), landing=str(landing), once=True, lateness=LATENESS, node_timeout_ms=1000)
 
-    def write_beside(batch: Followed) -> None:
+    def write_beside(batch: ClusterBatch) -> None:
         commits = root / "checkpoints" / "follow" / "commits"
         commits.mkdir(exist_ok=True)
         (commits / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')

@@ -16,7 +16,7 @@ from cluster_core.formats.landing import RecordedFile
 from jobs.follow import Request
 from schemas.caveats import Code
 from slotscope.pipelines.bus import following
-from slotscope.pipelines.bus.following import Followed, Follower
+from slotscope.pipelines.bus.following import ClusterBatch, Follower
 from slotscope.runtime.errors import TryAgainError
 from slotscope.runtime.storage import delta_files
 from tests.benches.object_store import object_store
@@ -45,7 +45,7 @@ def test_a_follower_with_a_full_disk_reports_waits_and_continues(spark, replayed
     root, landing = tmp_path / "root", tmp_path / "landing"
     put(landing_files(landing, packets_max=PACKETS))
     is_full, stop = threading.Event(), threading.Event()
-    real, errors, batches = delta_files.write_deltalake, list[str](), list[Followed]()
+    real, errors, batches = delta_files.write_deltalake, list[str](), list[ClusterBatch]()
 
     def write(*arguments: Any, **more: Any) -> None:
         if is_full.is_set():

@@ -13,7 +13,7 @@ import pytest
 from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedFile
 from slotscope.sources.bus.files import measure_clocks, recorded_inputs
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE
-from slotscope.sources.bus.polls_and_logs import Unrecorded
+from slotscope.sources.bus.polls_and_logs import UnrecordedGaps
 from tests.builders.bus_folding import Fold, fold, fold_recorded
 from tests.builders.edited_captures import as_pcap, packets_of
 from tests.builders.landings import CLUSTER, RECORDED, SECOND, Landed, landing_files
@@ -286,7 +286,7 @@ def test_gaps_of_two_nodes_at_the_same_time_are_counted_once():
     """They begin together; one is still open, the other ends after the recording."""
     gaps = [Gap(Kind.POLLS, 10 * SECOND, to_ns, Reason.UNREACHABLE, name) for name, to_ns in (("a", None), ("b", 90 * SECOND))]  # fmt: skip
 
-    (caveat,) = Unrecorded({"shop/host": gaps}).notes(0, 30 * SECOND, {})
+    (caveat,) = UnrecordedGaps({"shop/host": gaps}).notes(0, 30 * SECOND, {})
 
     assert "could not record polls of 2 nodes 2 times, 20.0 s in all" in caveat.text
 

@@ -16,7 +16,7 @@ from cluster_core.kernels.bus.decoder import BusDecoder
 from jobs.main import run as run_command
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
-from slotscope.sources.bus.point_series import PointSeries, Turns
+from slotscope.sources.bus.point_series import PointSeries, SeriesState
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.node_polls import PollFile
 from tests.benches.capturing import needs_capture
@@ -61,7 +61,7 @@ class Recording:
 
 def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
     """Time, ports and length of every bus message in captures, by the reader of a replay."""
-    batches = PointSeries(survey(find_captures(captures)), Turns(), {}).all_of(BusDecoder())
+    batches = PointSeries(survey(find_captures(captures)), SeriesState(), {}).all_of(BusDecoder())
     return [
         (int(row["ts_ns"]), int(row["source_port"]), int(row["target_port"]), int(row["totlen"]))
         for batch in batches

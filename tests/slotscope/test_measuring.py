@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from cluster_core.load.sampling import (
-    Draw,
     Part,
+    SampledKey,
     biggest,
     estimate_all,
     estimate_groups,
@@ -159,7 +159,9 @@ def test_a_sample_uses_all_the_time_and_counts_more_keys_than_are_kept(monkeypat
     monkeypatch.setattr(measuring, "LARGEST_KEPT", 20)
 
     (part,) = measured(SimulatedKeys(keys, Clock()), seconds_for_all(keys) / 3, monkeypatch)
-    counts = {slot: sums[0] for slot, sums in sums_by_slot(Draw(key, size) for key, (_, size) in keys.items()).items()}
+    counts = {
+        slot: sums[0] for slot, sums in sums_by_slot(SampledKey(key, size) for key, (_, size) in keys.items()).items()
+    }
 
     assert len(part.draws) == 100
     assert part.drawn == len(whole.draws) > 300

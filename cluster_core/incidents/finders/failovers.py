@@ -10,9 +10,9 @@ from cluster_core.history.promotions import Promoted, Sighting, merge_sightings,
 from cluster_core.history.statements import TICK_NS
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.successors import missing_voters
+from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
 from cluster_core.incidents.incident import NOTHING_KNOWN, Incident, Loss, Step, milliseconds
-from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
@@ -61,11 +61,11 @@ def _on_the_bus(history: History, row: EpochRow) -> Sighting:
     election = _election(history, row.node_id, row.epoch, row.ts_ns)
     before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     old = (before.master_id if before is not None else "") or (election.subject if election is not None else "")
-    speech = history.said_at(row.node_id, row.ts_ns - 1)
+    claim = history.header_claim_at(row.node_id, row.ts_ns - 1)
     # A header may be sent a tick after it was built, so the replica's last one may follow the promotion.
-    last_ns = min(speech.to_ns, row.ts_ns) - TICK_NS if speech is not None else 0
+    last_ns = min(claim.to_ns, row.ts_ns) - TICK_NS if claim is not None else 0
     min_ns = max(election.ts_ns if election is not None else 0, last_ns) or row.ts_ns
-    no_gap = speech is not None and row.ts_ns - speech.to_ns <= history.thresholds.silence_ns
+    no_gap = claim is not None and row.ts_ns - claim.to_ns <= history.thresholds.silence_ns
     order = "takeover" if election is None and no_gap else ""
     return Sighting(row.node_id, old, row.epoch, "", min_ns, row.ts_ns, Source.CAPTURE, True, row.ref, order)
 
@@ -84,7 +84,7 @@ def _election(history: History, winner: str, epoch: int, ts_ns: int) -> EventRow
 
 def _promotion(history: History, promoted: Promoted) -> Promotion:
     election = _election(history, promoted.winner, promoted.epoch, promoted.max_ns)
-    span = history.said_at(promoted.winner, promoted.header_ns)
+    span = history.header_claim_at(promoted.winner, promoted.header_ns)
     variant = _variant(history, promoted, election)
     return Promotion(
         promoted.winner, promoted.old, promoted.epoch, promoted.max_ns, promoted.ref, variant, election, span.first_offset if span else 0,
@@ -124,7 +124,7 @@ def _variant(history: History, promoted: Promoted, election: EventRow | None) ->
         spell.fail_ns is not None and spell.fail_ns <= election.ts_ns <= (spell.to_ns or election.ts_ns)
         for spell in spells
     )
-    span = history.said_at(promoted.winner, election.ts_ns)
+    span = history.header_claim_at(promoted.winner, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
     return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
 
@@ -173,7 +173,7 @@ def failover_of(
     fail_ns = episode.fail_ns if episode is not None else None
     first = min((step.ts_ns for step in contest if step.kind == EventKind.ELECTION_STARTED), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
-    bits = history.own_slots(history.said_at(winner, promotion.header_ns)) or slot_bits(promotion.slots)
+    bits = history.own_slots(history.header_claim_at(winner, promotion.header_ns)) or slot_bits(promotion.slots)
     steps += unserved
     return Incident(
         kind=IncidentKind.FAILOVER,
@@ -205,7 +205,7 @@ def failover_of(
 
 def _last_signs(history: History, promotion: Promotion) -> list[Step]:
     """Return the last message of an old master that was silent, but not yet marked PFAIL, at the promotion."""
-    last = history.said_at(promotion.old, promotion.ts_ns)
+    last = history.header_claim_at(promotion.old, promotion.ts_ns)
     if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
         return []
     return [Step(last.to_ns, EventKind.LAST_SIGN, promotion.old, promotion.old, ref=last.last_ref)]
@@ -261,8 +261,8 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
     candidates = {candidate for candidate, _ in elections}
     for event in history.events_of(*ATTEMPTS):
         if from_ns <= event.ts_ns <= to_ns:
-            speech = history.said_at(event.observer, event.ts_ns)
-            if event.observer in candidates or (speech is not None and speech.replicaof == old):
+            claim = history.header_claim_at(event.observer, event.ts_ns)
+            if event.observer in candidates or (claim is not None and claim.replicaof == old):
                 steps.append(_of_event(event, old, event.epoch or None))
     for event in history.events_of(EventKind.VOTE_REFUSED):
         if event.subject in candidates and from_ns <= event.ts_ns <= to_ns:
@@ -307,7 +307,7 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
 def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
     """Return when the old master follows the winner."""
     steps: list[Step] = []
-    for span in history.speech.get(promotion.old, []):
+    for span in history.header_claims.get(promotion.old, []):
         if span.from_ns <= promotion.ts_ns:
             continue
         if span.is_master and span.config_epoch >= promotion.epoch:
@@ -363,7 +363,7 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     spans = [span for span in spans if not again_ns or span.from_ns < again_ns[0]]  # the next process starts at zero
     if not spans:
         return NOTHING_KNOWN
-    follows = (span.from_ns for span in history.speech[old] if span.from_ns > won_ns and span.replicaof)
+    follows = (span.from_ns for span in history.header_claims[old] if span.from_ns > won_ns and span.replicaof)
     until_ns = ended_ns[0] if ended_ns else next(follows, None)
     heard_ns, best = spans[-1].to_ns, max(span.last_offset for span in spans)
     for seen in history.offsets.get(old, []):
@@ -379,17 +379,17 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     return Loss(behind, None if unheard_ns is None else -(-unheard_ns // 1_000_000))
 
 
-def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:
+def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[ClaimSpan]:
     """Return when the old master claimed the master role, also after the win until it learned of it."""
-    speeches: list[Speech] = []
-    for span in history.speech.get(old, []):
+    claims: list[ClaimSpan] = []
+    for span in history.header_claims.get(old, []):
         if not span.is_master:
             if span.from_ns > won_ns:
                 break
-            speeches = []
+            claims = []
         elif span.config_epoch < epoch:
-            speeches.append(span)
-    return speeches
+            claims.append(span)
+    return claims
 
 
 def _process_ns(history: History, node: str, kind: EventKind, from_ns: int, to_ns: int) -> list[int]:

@@ -9,9 +9,9 @@ from cluster_core.history.processes import SAME_NS, Restart, Resync
 from cluster_core.history.samples import MISSED_POLLS, StateChange
 from cluster_core.history.service import last_end
 from cluster_core.incidents.grouping import grouped
+from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step, milliseconds
-from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
 
 
@@ -76,7 +76,7 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
     ends = [spell.to_ns for spell in spells]
     to_ns = last_end(ends)
     last, back = _silence(history, subject, from_ns)
-    signs_ns = _answers_around(history, subject, from_ns) if not history.speech.get(subject) else (None, None)
+    signs_ns = _answers_around(history, subject, from_ns) if not history.header_claims.get(subject) else (None, None)
     silent_from_ns, back_ns = last.to_ns if last else signs_ns[0], back.from_ns if back else signs_ns[1]
     observers = {spell.observer for spell in spells}
     knowing = [
@@ -136,16 +136,16 @@ def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> b
     until_ns = from_ns + history.thresholds.timeout_ns
     until_ns = until_ns if to_ns is None else min(to_ns, until_ns)
     at_ns = from_ns
-    for span in history.speech.get(subject, []):
+    for span in history.header_claims.get(subject, []):
         if span.from_ns <= at_ns + history.thresholds.silence_ns and span.to_ns > at_ns:
             at_ns = span.to_ns
-    before = history.said_at(subject, from_ns)
+    before = history.header_claim_at(subject, from_ns)
     return before is not None and at_ns + history.thresholds.silence_ns >= until_ns and at_ns > from_ns
 
 
-def _silence(history: History, subject: str, pfail_ns: int) -> tuple[Speech | None, Speech | None]:
+def _silence(history: History, subject: str, pfail_ns: int) -> tuple[ClaimSpan | None, ClaimSpan | None]:
     """Return the spans before and after the silence behind PFAIL; None, None if it kept sending."""
-    spans = history.speech.get(subject, [])
+    spans = history.header_claims.get(subject, [])
     for at, span in enumerate(spans):
         back = spans[at + 1] if at + 1 < len(spans) else None
         if span.silent_after and span.to_ns <= pfail_ns and (back is None or back.from_ns > pfail_ns):

@@ -189,8 +189,8 @@ def _replacements(
 
 def _shard_of(history: History, promotions: list[Promotion], node: str, ts_ns: int) -> set[str]:
     """Return *node*, its master, and successors, before or after *ts_ns*."""
-    speech = history.claim_at(node, ts_ns)
-    shard = {node, speech.replicaof} if speech is not None and speech.replicaof else {node}
+    claim = history.claim_at(node, ts_ns)
+    shard = {node, claim.replicaof} if claim is not None and claim.replicaof else {node}
     for promotion in sorted(promotions, key=lambda turn: turn.ts_ns):
         if promotion.old in shard:
             shard.add(promotion.winner)
@@ -282,5 +282,5 @@ def is_follower(history: History, emptied: dict[str, int], old: str, new: str, t
     at_ns = emptied.get(old)
     if at_ns is None or not 0 <= ts_ns - at_ns <= history.thresholds.pause_ns:
         return False
-    speech = history.claim_at(old, ts_ns)
-    return speech is not None and speech.replicaof == new
+    claim = history.claim_at(old, ts_ns)
+    return claim is not None and claim.replicaof == new

@@ -17,7 +17,17 @@ from cluster_core.gossip.failure_detection import REJOIN_DELAY_MS_MAX
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
 from cluster_core.history.samples import MISSED_POLLS, StateChange, silences
-from cluster_core.history.service import NEVER, Interval, Lack, common, contiguous, joined, last_end, narrowed, union
+from cluster_core.history.service import (
+    NEVER,
+    InterruptionReason,
+    Interval,
+    common,
+    contiguous,
+    joined,
+    last_end,
+    narrowed,
+    union,
+)
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, in_story_order
@@ -39,9 +49,9 @@ FAIL_TIMEOUTS_MAX: Final = 3
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
 """Maximum time a returned master refuses, if nothing shows its cluster state (R106, R110)."""
 STEP_KINDS: Final = {
-    Lack.DOWN: EventKind.UNSERVED,
-    Lack.REFUSED: EventKind.REFUSED,
-    Lack.UNREACHED: EventKind.UNREACHED,
+    InterruptionReason.DOWN: EventKind.UNSERVED,
+    InterruptionReason.REFUSED: EventKind.REFUSED,
+    InterruptionReason.UNREACHED: EventKind.UNREACHED,
 }
 
 
@@ -150,7 +160,9 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
     for lack in _lacks(history, tenure.node, episodes):
         if begin is not None:
             has_ended = lack.to_max_ns is not None and lack.to_max_ns <= begin.min_ns
-            if has_ended or (lack.lack is not Lack.REFUSED and lack.from_max_ns < begin.min_ns):  # voters reached it
+            if has_ended or (
+                lack.lack is not InterruptionReason.REFUSED and lack.from_max_ns < begin.min_ns
+            ):  # voters reached it
                 continue
             lack = lack.started_after(begin.min_ns, begin.ts_ns)
         if end is not None:
@@ -171,7 +183,7 @@ def _of_tenure(history: History, tenure: _Tenure, episodes: Sequence[Episode]) -
 
 def _unseen_ns(history: History, winner: str) -> int:
     """Return the maximum time a new master may refuse, if no log or header shows cluster state OK."""
-    return 0 if history.lines.of_node.get(winner) or history.speech.get(winner) else UP_NS
+    return 0 if history.lines.of_node.get(winner) or history.header_claims.get(winner) else UP_NS
 
 
 def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
@@ -185,7 +197,7 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
     if row is not None and is_role(row, "slave"):
         return promoted
     bits = history.slots_owned(tenure.node, ts_ns) or promoted
-    if bits or history.said_at(tenure.node, ts_ns) is not None:
+    if bits or history.header_claim_at(tenure.node, ts_ns) is not None:
         return bits
     views = (history.view_at(observer, tenure.node, ts_ns) for observer in history.observers)
     is_known = any(view is not None and view.evidence in (Source.POLL, Source.CAPTURE, Source.RULE) for view in views)
@@ -219,7 +231,7 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
         for sample in history.samples.get((node, source), ())
         if sample.cluster_ok is not None
     ]
-    if not (served or history.lines.of_node.get(node) or history.speech.get(node)):
+    if not (served or history.lines.of_node.get(node) or history.header_claims.get(node)):
         lacks = [
             lack if lack.to_max_ns is None else lack._replace(to_max_ns=lack.to_max_ns + REJOIN_NS) for lack in lacks
         ]
@@ -254,13 +266,13 @@ def _limited(interval: Interval, samples: Sequence[MetricSample]) -> Interval:
 def _down(history: History, restart: Restart) -> Interval:
     """Return the outage from the end of a process until the next one accepts connections."""
     low, high = restart.end_min_ns, restart.end_max_ns
-    speech = history.said_at(restart.node, high)
-    if speech is not None and speech.to_ns <= high:
-        low = max(low, speech.to_ns) if low < high else min(low, speech.to_ns)
+    claim = history.header_claim_at(restart.node, high)
+    if claim is not None and claim.to_ns <= high:
+        low = max(low, claim.to_ns) if low < high else min(low, claim.to_ns)
     low, high = _by_replicas(history, restart.node, low, high)
     precision = LINE_NS if restart.source is Source.LOG else 0
     ready_ns = restart.ready_ns or restart.start_ns
-    return Interval(restart.node, Lack.DOWN, low, high, restart.earliest_ready_ns, ready_ns + precision)
+    return Interval(restart.node, InterruptionReason.DOWN, low, high, restart.earliest_ready_ns, ready_ns + precision)
 
 
 def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tuple[int, int]:
@@ -297,7 +309,7 @@ def _silence(history: History, episode: Episode) -> Interval:
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
     back_ns = _cleared_ns(history, episode) if episode.back_ns is None else episode.back_ns
-    has_headers = bool(history.speech.get(node))
+    has_headers = bool(history.header_claims.get(node))
     marked = [
         _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
     ]
@@ -307,7 +319,14 @@ def _silence(history: History, episode: Episode) -> Interval:
     to_min_ns = down_ns if back_ns is None else back_min_ns
     is_polled = not has_headers and bool(history.answered_ns.get(node))
     is_dead = bool(ended) or (is_polled and episode.alive_ns is None)
-    return Interval(node, Lack.DOWN if is_dead else Lack.UNREACHED, low, high, max(to_min_ns, high), back_ns)
+    return Interval(
+        node,
+        InterruptionReason.DOWN if is_dead else InterruptionReason.UNREACHED,
+        low,
+        high,
+        max(to_min_ns, high),
+        back_ns,
+    )
 
 
 def _cleared_ns(history: History, episode: Episode) -> int | None:
@@ -353,7 +372,7 @@ def _refusals(history: History, node: str) -> Iterator[Interval]:
         if not change.is_up:
             down = down or change
         elif down is not None:
-            yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, change.min_ns, change.max_ns)
+            yield Interval(node, InterruptionReason.REFUSED, down.min_ns, down.max_ns, change.min_ns, change.max_ns)
             down = None
     if down is not None:
         refused = (
@@ -362,7 +381,7 @@ def _refusals(history: History, node: str) -> Iterator[Interval]:
             for sample in history.samples.get((node, source), ())
             if sample.cluster_ok is False
         )
-        yield Interval(node, Lack.REFUSED, down.min_ns, down.max_ns, max([down.max_ns, *refused]), None)
+        yield Interval(node, InterruptionReason.REFUSED, down.min_ns, down.max_ns, max([down.max_ns, *refused]), None)
 
 
 # -- incidents --------------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.finders.memberships import is_follower
 from cluster_core.incidents.grouping import runs
+from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import UNKNOWN_SLOTS, History, slots_text
 from cluster_core.incidents.incident import Incident, Step
-from cluster_core.incidents.speech import Speech
 from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.slots.key_slot import SLOT_COUNT
 
@@ -116,7 +116,7 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
     """Process the claims of all masters in time order."""
     slot_moves, ledger = SlotMoves(), _Ledger()
     deposed = {(promotion.old, promotion.winner) for promotion in promotions}
-    before: dict[str, Speech] = {}
+    before: dict[str, ClaimSpan] = {}
     spans = (span for spans in history.claims.values() for span in spans if span.slots != UNKNOWN_SLOTS)
     for span in sorted(spans, key=lambda span: (span.from_ns, span.first_ref)):
         old = before.get(span.node)
@@ -173,7 +173,7 @@ def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:
     return won_ns is not None and move.from_ns - WON_NS <= won_ns <= move.ts_ns + WON_NS
 
 
-def _note(history: History, slot_moves: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
+def _note(history: History, slot_moves: SlotMoves, ledger: _Ledger, old: ClaimSpan, new: ClaimSpan, mine: int) -> None:
     """Record changed claims of a master."""
     node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
     ledger.claims[node] = mine
@@ -381,11 +381,9 @@ def _with_emptied(history: History, incident: Incident, emptied: dict[str, int])
     for node, ts_ns in emptied.items():
         if node not in sources or not incident.started_ns <= ts_ns <= end_ns + history.thresholds.pause_ns:
             continue
-        speech = history.claim_at(node, ts_ns)
-        if speech is not None:
-            steps.append(
-                Step(ts_ns, EventKind.EMPTIED, node, speech.replicaof, speech.config_epoch, ref=speech.first_ref)
-            )
+        claim = history.claim_at(node, ts_ns)
+        if claim is not None:
+            steps.append(Step(ts_ns, EventKind.EMPTIED, node, claim.replicaof, claim.config_epoch, ref=claim.first_ref))
         for replica, spans in history.claims.items():
             for before, after in pairwise(spans):
                 if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):

@@ -52,26 +52,26 @@ def replicas_at(history: History, master: str, ts_ns: int) -> list[str]:
     """Return the replicas of *master* by their own headers, else in another node's view."""
     replicas = []
     for node in history.nodes:
-        speech = history.claim_at(node, ts_ns)
-        if speech is not None and speech.replicaof == master:
+        claim = history.claim_at(node, ts_ns)
+        if claim is not None and claim.replicaof == master:
             replicas.append(node)
     return replicas
 
 
 def is_alive(history: History, node: str, ts_ns: int) -> bool:
     """Return whether a node was sending then."""
-    speech = history.said_at(node, ts_ns)
-    if speech is None:
-        return not history.speech and not history.is_failing(node, ts_ns)
-    return not (speech.silent_after and speech.to_ns < ts_ns)
+    claim = history.header_claim_at(node, ts_ns)
+    if claim is None:
+        return not history.header_claims and not history.is_failing(node, ts_ns)
+    return not (claim.silent_after and claim.to_ns < ts_ns)
 
 
 def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> str:
     end_ns = min(bound_ns for bound_ns in (episode.back_ns, episode.to_ns, history.last_ns) if bound_ns is not None)
-    speech = history.claim_at(replica, at_ns)
+    claim = history.claim_at(replica, at_ns)
     if not is_alive(history, replica, at_ns):
         return Bar.DEAD
-    if speech is not None and speech.flags & NodeFlags.NOFAILOVER:
+    if claim is not None and claim.flags & NodeFlags.NOFAILOVER:
         return Bar.NOFAILOVER
     votes = [
         event

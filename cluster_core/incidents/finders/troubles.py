@@ -78,8 +78,8 @@ def _lost_link(history: History, ends: list[str], marks: list[Episode]) -> Incid
 
 
 def _shard(history: History, episode: Episode) -> str:
-    speech = history.said_at(episode.subject, episode.started_ns)
-    return episode.subject if speech is None else speech.replicaof or episode.subject
+    claim = history.header_claim_at(episode.subject, episode.started_ns)
+    return episode.subject if claim is None else claim.replicaof or episode.subject
 
 
 def _together(history: History, first: Episode, other: Episode) -> bool:
@@ -136,8 +136,8 @@ def find_collisions(history: History) -> list[Incident]:
 
 def _epoch_before(history: History, row: EpochRow) -> int:
     """Return the config epoch that a master had before; 0 if it is new."""
-    speech = history.said_at(row.node_id, row.ts_ns - 1)
-    return 0 if speech is None else speech.config_epoch
+    claim = history.header_claim_at(row.node_id, row.ts_ns - 1)
+    return 0 if claim is None else claim.config_epoch
 
 
 def _collision(history: History, group: list[EpochRow]) -> Incident:

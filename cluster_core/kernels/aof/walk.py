@@ -34,7 +34,7 @@ KEY_NAMES_BYTES_MAX = 1 << 30
 _BUCKETS = 4 * NAMES_MAX
 
 
-class Keys(NamedTuple):
+class KeyColumns(NamedTuple):
     """One row per key; *offsets* into *data* has one entry more, *share* is the key's part of the command's bytes."""
 
     offsets: NDArray[np.int32]
@@ -44,11 +44,11 @@ class Keys(NamedTuple):
     share: NDArray[np.int64]
     data: NDArray[np.uint8]
 
-    def with_more_rows(self) -> Keys:
+    def with_more_rows(self) -> KeyColumns:
         """Return these keys with twice the room for rows."""
-        return Keys._make([*(np.resize(column, 2 * len(column)) for column in self[:-1]), self.data])
+        return KeyColumns._make([*(np.resize(column, 2 * len(column)) for column in self[:-1]), self.data])
 
-    def with_more_data(self, count: int) -> Keys:
+    def with_more_data(self, count: int) -> KeyColumns:
         """Return these keys with twice the room for names, and *count* bytes."""
         data: NDArray[np.uint8] = np.empty(2 * len(self.data) + count, np.uint8)
         data[: len(self.data)] = self.data
@@ -56,7 +56,7 @@ class Keys(NamedTuple):
 
 
 class Commands(NamedTuple):
-    """One row per command; its keys are the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of `Keys`."""
+    """One row per command; its keys are the rows ``first_key[i]`` to ``first_key[i + 1] - 1`` of `KeyColumns`."""
 
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -94,10 +94,10 @@ class Names(NamedTuple):
         self.buckets[bucket] = code
 
 
-def new_keys(rows: int) -> Keys:
+def new_keys(rows: int) -> KeyColumns:
     """Return room for that many keys."""
     columns = [np.empty(rows, kind) for kind in (np.uint16, np.int32, np.int32, np.int64)]
-    return Keys._make([np.zeros(rows + 1, np.int32), *columns, np.empty(KEY_DATA_BYTES, np.uint8)])
+    return KeyColumns._make([np.zeros(rows + 1, np.int32), *columns, np.empty(KEY_DATA_BYTES, np.uint8)])
 
 
 def new_commands(rows: int) -> Commands:
@@ -409,9 +409,9 @@ def _pass_annotation(st: Any, data: Any, pos: int) -> int:
 def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any) -> int:
     """Walk the window ``data[POS:STOP]``; return one of the answers of `walk_state`.
 
-    *key_columns*, *command_columns* and *known* are the fields of `Keys`, `Commands` and `Names`.
+    *key_columns*, *command_columns* and *known* are the fields of `KeyColumns`, `Commands` and `Names`.
     """
-    keys, commands, names = Keys(*key_columns), Commands(*command_columns), Names(*known)
+    keys, commands, names = KeyColumns(*key_columns), Commands(*command_columns), Names(*known)
     capacity = len(commands.offset)
     while True:
         pos = st[POS]
@@ -571,11 +571,11 @@ def _resume_argument(data: Any, st: Any) -> int:
 
 @borrowing()
 def add_key(st: Any, data: Any, start: int, length: int, here: int, key_columns: Any) -> None:
-    """Call `_add_key` from Python; *key_columns* are the fields of `Keys`."""
-    _add_key(st, data, start, length, here, Keys(*key_columns))
+    """Call `_add_key` from Python; *key_columns* are the fields of `KeyColumns`."""
+    _add_key(st, data, start, length, here, KeyColumns(*key_columns))
 
 
 @borrowing()
 def end_command(st: Any, pos: int, key_columns: Any, command_columns: Any, known: Any) -> None:
-    """Call `_end_command` from Python, with the fields of `Keys`, `Commands` and `Names`."""
-    _end_command(st, pos, Keys(*key_columns), Commands(*command_columns), Names(*known))
+    """Call `_end_command` from Python, with the fields of `KeyColumns`, `Commands` and `Names`."""
+    _end_command(st, pos, KeyColumns(*key_columns), Commands(*command_columns), Names(*known))

@@ -25,7 +25,7 @@ from cluster_core.kernels.aof import walk as at
 from cluster_core.kernels.aof.walk import (
     NAMES_MAX,
     Commands,
-    Keys,
+    KeyColumns,
     add_key,
     end_command,
     known_names,
@@ -95,7 +95,7 @@ class AofWalker:
     the end of the input; `tail` tells whether it lies inside a command or transaction.
     """
 
-    _keys: Keys
+    _keys: KeyColumns
     _commands: Commands
 
     def __init__(self, source: str, *, start: int = 0, batch_rows: int = 65_536) -> None:
@@ -275,7 +275,7 @@ class AofWalker:
         first, last = int(old.offsets[rows]), int(old.offsets[row])
         self._make_room(held, last - first)
         self._keys.offsets[: held + 1] = old.offsets[rows : row + 1] - first
-        for name in Keys._fields[1:-1]:
+        for name in KeyColumns._fields[1:-1]:
             getattr(self._keys, name)[:held] = getattr(old, name)[rows:row]
         self._keys.data[: last - first] = old.data[first:last]
         st[at.ROW] = held

@@ -14,11 +14,11 @@ from cluster_core.kernels.bus import streams as bs
 from cluster_core.kernels.bus.batch import EVENT, BusBatch, packed_address
 from cluster_core.kernels.bus.messages import Tables
 from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
-from cluster_core.kernels.bus.spans import Gathered, new_tables
+from cluster_core.kernels.bus.spans import MessageCollector, new_tables
 from cluster_core.kernels.interning import grown, new_interned
 from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
-from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
+from cluster_core.wire.tcp_stream import ByteOrigin, Bytes, Gap, Segment, TcpStream
 
 SIDE_BYTES = 4 << 20
 MESSAGES_PER_CHUNK = 320_000
@@ -38,25 +38,25 @@ _NO_SPANS = np.zeros(0, dtype=bs.SPAN)
 _SCRATCH = ("_messages", "_listed", "_retired", "_events", "_gathered")
 
 
-class _Slow(NamedTuple):
+class _PlainDirection(NamedTuple):
     """A direction processed by the plain code."""
 
     tcp: TcpStream
     framer: BusFramer
 
 
-class _Extra(NamedTuple):
+class _PlainMessage(NamedTuple):
     """A message of the plain code; *key* is its place among the kernel's."""
 
     key: int
     row: int
     peer: int
     direction: int
-    mark: Mark
+    mark: ByteOrigin
     raw: bytes
 
 
-class _Where(NamedTuple):
+class _PlainState(NamedTuple):
     """State of the plain code's direction at its segment."""
 
     key: int
@@ -77,15 +77,15 @@ class BusFollower:
         self._streams = bs.new_streams(min(STREAMS_AT_FIRST, 2 * streams_max))
         self._side = np.empty(SIDE_BYTES, dtype=np.uint8)
         self._tables = new_tables(4096)
-        self._slow: dict[int, _Slow] = {}
+        self._slow: dict[int, _PlainDirection] = {}
         self._gaps: list[tuple[int, CapturedGap]] = []
-        self._extras: list[_Extra] = []
+        self._extras: list[_PlainMessage] = []
         self._tops = np.zeros(5, dtype=np.int64)
         self._lay_out()
 
     def _lay_out(self) -> None:
         """Make the lists that a chunk fills and empties."""
-        self._gathered = Gathered(keep_packed=self._keep_packed)
+        self._gathered = MessageCollector(keep_packed=self._keep_packed)
         self._messages = np.empty(MESSAGES_PER_CHUNK, dtype=bs.SPAN)
         self._listed, self._retired, self._events = (
             rows_to_fill(bs.STREAM_EVENT, 2 * PACKETS_PER_CHUNK),
@@ -187,7 +187,7 @@ class BusFollower:
         work.sort()
         for key, is_listed, i in work:
             source = listed if is_listed else retired
-            where = _Where(key, int(source.row[i]), int(source.peer[i]), int(source.direction[i]))
+            where = _PlainState(key, int(source.row[i]), int(source.peer[i]), int(source.direction[i]))
             at = key >> 1
             if not is_listed:
                 self._end(where)
@@ -200,7 +200,7 @@ class BusFollower:
         for row in touched:
             self._hand_back(row)
 
-    def _take(self, row: int) -> _Slow:
+    def _take(self, row: int) -> _PlainDirection:
         """Return the plain code's objects of a direction, converted from its row if the kernel had it."""
         slow = self._slow.get(row)
         if slow is None:
@@ -212,7 +212,9 @@ class BusFollower:
                 int(streams.rows.next_seq[row]),
                 saw_syn=bool(streams.rows.saw_syn[row]),
             )
-            slow = self._slow[row] = _Slow(tcp, BusFramer(synced=bool(streams.rows.synced[row]), pending=pending))
+            slow = self._slow[row] = _PlainDirection(
+                tcp, BusFramer(synced=bool(streams.rows.synced[row]), pending=pending)
+            )
             streams.rows.part_at[row] = -1
         return slow
 
@@ -229,11 +231,11 @@ class BusFollower:
             self.repeated_bytes += slow.tcp.repeated_bytes
             del self._slow[row]
 
-    def _end(self, where: _Where) -> None:
+    def _end(self, where: _PlainState) -> None:
         slow = self._take(where.row)
         self._settle(where, slow, slow.tcp.finish())
         streams = self._streams
-        last = Mark(
+        last = ByteOrigin(
             int(streams.rows.last_ts_ns[where.row]),
             int(streams.rows.last_packet[where.row]),
             int(streams.rows.last_offset[where.row]),
@@ -243,7 +245,7 @@ class BusFollower:
         self.repeated_bytes += slow.tcp.repeated_bytes
         del self._slow[where.row]
 
-    def _settle(self, where: _Where, slow: _Slow, settled: list[Bytes | Gap]) -> None:
+    def _settle(self, where: _PlainState, slow: _PlainDirection, settled: list[Bytes | Gap]) -> None:
         """Cut ordered bytes into messages."""
         for item in settled:
             if isinstance(item, Bytes):
@@ -257,14 +259,14 @@ class BusFollower:
             for frame in frames:
                 self._add(where, frame)
 
-    def _add(self, where: _Where, frame: Frame) -> None:
+    def _add(self, where: _PlainState, frame: Frame) -> None:
         if not isinstance(frame, UnknownBytes):
-            self._extras.append(_Extra(*where, frame.mark, frame.raw))
+            self._extras.append(_PlainMessage(*where, frame.mark, frame.raw))
         else:
             origin = self._origin(where, frame.mark)
             self._gathered.rows.append(CapturedUnknown(origin, frame.count, frame.looks_like, frame.sample))
 
-    def _origin(self, where: _Where, mark: Mark) -> Origin:
+    def _origin(self, where: _PlainState, mark: ByteOrigin) -> Origin:
         streams, row = self._streams, where.row
         source, target = int(streams.rows.flow_a[row]), int(streams.rows.flow_b[row])
         return Origin(
@@ -341,7 +343,7 @@ class BusFollower:
             peer = int(table.peer[row])
             if unlink and turn[peer] < turn[row]:
                 peer = bs.NO_ROW
-            self._end(_Where(int(turn[row]), row, peer, int(table.direction[row])))
+            self._end(_PlainState(int(turn[row]), row, peer, int(table.direction[row])))
         self.repeated_bytes += int(table.repeated[chosen].sum())
         table.state[chosen] = bs.RETIRED
         self._streams.counts[3] -= len(chosen)
@@ -377,13 +379,13 @@ class BusFollower:
 def _segment_of(data: NDArray[np.uint8], records: Rows, segments: Rows, index: int, packet_base: int) -> Segment:
     start = int(segments.start[index])
     payload = data[start : start + int(segments.length[index])].tobytes()
-    mark = Mark(int(records.ts_ns[index]), packet_base + index, int(records.offset[index]))
+    mark = ByteOrigin(int(records.ts_ns[index]), packet_base + index, int(records.offset[index]))
     return Segment(
         int(segments.seq[index]), int(segments.tcp_flags[index]), payload, int(segments.missing[index]), mark
     )
 
 
-def _merged(spans: _Spans, extras: list[_Extra]) -> _Spans:
+def _merged(spans: _Spans, extras: list[_PlainMessage]) -> _Spans:
     """Merge the plain code's messages, consecutive in their buffer, by key."""
     if not extras:
         return spans

@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
     clock_back_ns: int
 
 
-class Passed(NamedTuple):
+class LinkedMessages(NamedTuple):
     """Passed messages: row, turn, link row and pair of each; newly used sides of links as twice their row plus side."""
 
     row: NDArray[np.int64]
@@ -109,7 +109,7 @@ def pass_known(
     links: Links,
     bounds: Bounds,
     turns: NDArray[np.int64],
-    passed: Passed,
+    passed: LinkedMessages,
 ) -> int:
     """Pass the messages in *order* from *at* on, up to the first one that must not pass; return its place.
 
@@ -197,7 +197,7 @@ class SeenMessages:
             self.sender_numbers = np.array(indexes, np.int32)[self._senders]
 
 
-class Passing(NamedTuple):
+class OrderedMessages(NamedTuple):
     """Passed messages in order: rows, turns, pairs, types, sizes; numbers of both processes, and of the opener's address."""
 
     rows: NDArray[np.int64]
@@ -218,7 +218,7 @@ class Run(NamedTuple):
 
     at: int
     is_unknown: bool
-    passing: Passing
+    passing: OrderedMessages
     now_ns: int
     fresh: list[tuple[int, int]]
 
@@ -262,7 +262,7 @@ class LinkTable:
         if row >= 0:
             self._links.rows[row]["connection"], self._links.rows[row]["has_passed"] = -1, 0
 
-    def spoken(self, connection: int | None = None) -> Iterator[tuple[int, int, int]]:
+    def used_links(self, connection: int | None = None) -> Iterator[tuple[int, int, int]]:
         """Yield used connections (or *connection*) with the times of both sides' last message, 0 for never."""
         rows = range(self._count) if connection is None else [self._row_of.get(connection, -1)]
         for row in rows:
@@ -275,14 +275,16 @@ class LinkTable:
         self._index()
         turns, room = self._turns, len(seen) - at
         turns[NOW] = bounds.now_ns
-        passed = Passed._make(np.empty(room, kind) for kind in (np.int64, np.int64, np.int32, np.int32, np.int64))
+        passed = LinkedMessages._make(
+            np.empty(room, kind) for kind in (np.int64, np.int64, np.int32, np.int32, np.int64)
+        )
         at = pass_known(seen.messages, seen.sender_numbers, seen.order, at, self._links, bounds, turns, passed)
         count, rows = int(turns[COUNT]), self._links.rows.view(np.ndarray)
         links = rows[passed.link[:count]]
         ends = (links[end] for end in ("opener", "acceptor", "opener_end"))
         row, ts_ns, pair = passed.row[:count], passed.ts_ns[:count], passed.pair[:count]
         header = seen.messages.view(np.ndarray)[["type", "totlen"]][row]
-        passing = Passing(row, ts_ns, pair, header["type"], header["totlen"], *ends)
+        passing = OrderedMessages(row, ts_ns, pair, header["type"], header["totlen"], *ends)
         fresh = passed.fresh[: turns[FRESH]]
         pairs = rows["pair"][fresh >> 1, fresh & 1].tolist()
         connections = rows["connection"][fresh >> 1].tolist()

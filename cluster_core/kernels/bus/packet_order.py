@@ -36,7 +36,7 @@ def placed(offset: int) -> tuple[int, int]:
     return offset >> OFFSET_BITS, offset & _OFFSETS
 
 
-class Room:
+class ReusedBuffer:
     """A reused buffer: fresh pages cost more than the data written to them."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Packets:
         records["at"] -= begin
         return replace(packets, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
 
-    def packed(self, room: Room) -> bytes:
+    def packed(self, room: ReusedBuffer) -> bytes:
         """Serialize the packets with only their own bytes, compressed."""
         size = int(self.records["captured"].sum(dtype=np.int64))
         edges = _edges(len(self), size)
@@ -114,7 +114,7 @@ def _columns(raw: NDArray[np.uint8], edges: list[int]) -> tuple[NDArray[Any], ..
     return turns.view(np.int64), ranks.view(np.int64), records.view(RECORD), data
 
 
-def merged(parts: Sequence[Packets], room: Room) -> Packets:
+def merged(parts: Sequence[Packets], room: ReusedBuffer) -> Packets:
     """Merge packets of several files, each part in order; bytes are copied to *room* unless there is only one part."""
     parts = [part for part in parts if len(part)]
     if not parts:

@@ -24,7 +24,7 @@ from cluster_core.wire.bus import MessageType
 _INITIATOR, _UNSEEN, _FAILURES, _SLACK_MS = INITIATOR, UNSEEN, int(FAILURES), CLOCK_SLACK_MS
 _PING, _PONG = int(MessageType.PING), int(MessageType.PONG)
 OPENER, ACCEPTOR, PONGED, ENDS = range(4)
-"""Columns of `Known.ends`: opener of a connection, acceptor, and sender of the last pong there."""
+"""Columns of `NodeStates.ends`: opener of a connection, acceptor, and sender of the last pong there."""
 START_NS, NOW_NS, AGES, IS_OVER, TURNS = range(5)
 """Entries of the turns of `note_ages`: first and last time, number of ages, whether it is over."""
 NOBODY: Final = -1
@@ -34,7 +34,7 @@ CONNECTIONS_MAX: Final = 100_000
 _ROWS_MIN: Final = 64
 
 
-class Known(NamedTuple):
+class NodeStates(NamedTuple):
     """State of nodes by number: *ends* of connections, each node's (row) last pong time of others in ms (0: never), and
     whether it waits for one.
     """
@@ -44,7 +44,7 @@ class Known(NamedTuple):
     is_pending: NDArray[np.bool_]
 
 
-class Seen(NamedTuple):
+class MessagesInTurn(NamedTuple):
     """Messages in turn (other numbers are no messages): connection, sender (`NOBODY`: missing), and gossip entries from
     *first* on, with *about* as node.
     """
@@ -59,7 +59,9 @@ class Seen(NamedTuple):
 
 
 @njit()
-def note_ages(seen: Seen, known: Known, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]) -> None:
+def note_ages(
+    seen: MessagesInTurn, known: NodeStates, longest_ns: int, turns: NDArray[np.int64], ages: NDArray[np.int64]
+) -> None:
     """Process messages until *ages* (ms) is full, or *longest_ns* have passed since the first one."""
     for row in seen.order:
         if 0 <= row < seen.senders.shape[0] and seen.senders[row] >= 0 and seen.messages[row].direction != _UNSEEN:
@@ -96,7 +98,7 @@ def note_ages(seen: Seen, known: Known, longest_ns: int, turns: NDArray[np.int64
 
 
 @njit()
-def _hear(seen: Seen, row: int, hearer: int, now_ms: int, known: Known) -> None:
+def _hear(seen: MessagesInTurn, row: int, hearer: int, now_ms: int, known: NodeStates) -> None:
     """Update *hearer*'s pong times from the gossip of a message."""
     for at in range(seen.first[row], seen.first[row + 1]):
         node = seen.about[at]
@@ -123,7 +125,7 @@ class PongAges:
         gossip = batch.gossip
         first = np.searchsorted(gossip.message, np.arange(len(batch) + 1))
         connections = self._connections_of(batch.messages.connection)
-        seen = Seen(batch.messages, order, connections, numbers[senders], gossip, first, numbers[gossip.node])
+        seen = MessagesInTurn(batch.messages, order, connections, numbers[senders], gossip, first, numbers[gossip.node])
         turns = np.array([self._start_ns, self._now_ns, 0, 0], np.int64)
         ages = np.empty(self._ages_max - len(self.ages), np.int64)
         note_ages(seen, self._known, self._longest_ns, turns, ages)
@@ -135,7 +137,7 @@ class PongAges:
     def _forget(self) -> None:
         self._numbers: dict[str, int] = {}
         self._connections: dict[int, int] = {}
-        self._known = Known(
+        self._known = NodeStates(
             np.full((_ROWS_MIN, ENDS), NOBODY, np.int32),
             np.zeros((_ROWS_MIN, _ROWS_MIN), np.int64),
             np.zeros((_ROWS_MIN, _ROWS_MIN), np.bool_),
@@ -150,7 +152,7 @@ class PongAges:
         more = len(self._numbers) - len(tables[0])
         if more > 0:
             more += len(self._numbers)
-            self._known = Known(ends, *(np.pad(table, ((0, more), (0, more))) for table in tables))
+            self._known = NodeStates(ends, *(np.pad(table, ((0, more), (0, more))) for table in tables))
         return np.array([*(self._numbers.get(node, NOBODY) for node in nodes), NOBODY], np.int32)
 
     def _connections_of(self, connections: NDArray[np.int64]) -> NDArray[np.int32]:

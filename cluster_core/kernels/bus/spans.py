@@ -38,7 +38,7 @@ def new_tables(nodes: int) -> Tables:
     return Tables(table, texts, bitmaps, np.full(table.capacity, -1, dtype=np.int32))
 
 
-class Gathered:
+class MessageCollector:
     """Collects decoded messages for one batch; *keep_packed* keeps their bytes, too.
 
     *stretches* counts additions; *rows*, *gaps* and *events* are filled by callers.

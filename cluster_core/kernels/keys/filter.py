@@ -80,7 +80,7 @@ _TOP = (1 << 63) - 1
 T = TypeVar("T")
 
 
-class Between(NamedTuple):
+class IntegerRange(NamedTuple):
     """Whole numbers from *low* to *high* inclusive; *is_absent*: or missing."""
 
     low: int = 0
@@ -94,13 +94,13 @@ class Between(NamedTuple):
         return np.asarray((values >= self.low) & (values <= self.high) & (values != NONE))
 
 
-def between(text: str, units: dict[str, int]) -> Between:
+def between(text: str, units: dict[str, int]) -> IntegerRange:
     """Parse ranges: ``>1kb``, ``<=30d``, ``5``, ``1kb-1mb``, comma-separated, ``none``, ``any``.
 
     Raises ConditionError with the place of the fault.
     """
     if text.strip().lower() in ("none", "any"):
-        return Between(is_absent=text.strip().lower() == "none")
+        return IntegerRange(is_absent=text.strip().lower() == "none")
     low, high, at = 0, _TOP, 0
     while True:
         sign, first, after = _bound(text, at, units)
@@ -116,7 +116,7 @@ def between(text: str, units: dict[str, int]) -> Between:
         if low > high:
             raise ConditionError("no number is like that", at)
         if after == len(text):
-            return Between(low, high)
+            return IntegerRange(low, high)
         if text[after] != ",":
             raise ConditionError(f"{text[after]!r} is not expected here", after)
         at = after + 1
@@ -173,10 +173,10 @@ class KeyFilter:
     types: frozenset[int] = frozenset()
     dbs: frozenset[int] = frozenset()
     slots: NDArray[np.bool_] | None = None
-    size: Between | None = None
-    ttl: Between | None = None
-    idle: Between | None = None
-    freq: Between | None = None
+    size: IntegerRange | None = None
+    ttl: IntegerRange | None = None
+    idle: IntegerRange | None = None
+    freq: IntegerRange | None = None
 
     def rows(self, batch: KeyBatch, taken_at_ms: int | None, source: str = "the dump") -> NDArray[np.int64]:
         """Return the rows of matching keys of *batch*, of *source*; times to live count from *taken_at_ms*.
@@ -254,7 +254,7 @@ def key_filter(
     )
 
 
-def _optional(option: str, text: str | None, units: dict[str, int]) -> Between | None:
+def _optional(option: str, text: str | None, units: dict[str, int]) -> IntegerRange | None:
     return None if text is None else read_option(option, text, lambda text: between(text, units))
 
 

@@ -25,7 +25,7 @@ FAILED = ("failed", "cancelled", "canceled")
 """States of a job that failed; a ``failed`` import of Redis retries until it is cancelled."""
 
 
-class Path(Enum):
+class MigrationPath(Enum):
     """Path of slots: key by key (any version), source jobs (Valkey 9), target imports (Redis 8.4)."""
 
     LEGACY = "setslot"
@@ -34,8 +34,8 @@ class Path(Enum):
 
 
 JOB_LISTS = {
-    Path.VALKEY_JOBS: ("CLUSTER", "GETSLOTMIGRATIONS"),
-    Path.REDIS_IMPORT: ("CLUSTER", "MIGRATION", "STATUS", "ALL"),
+    MigrationPath.VALKEY_JOBS: ("CLUSTER", "GETSLOTMIGRATIONS"),
+    MigrationPath.REDIS_IMPORT: ("CLUSTER", "MIGRATION", "STATUS", "ALL"),
 }
 """Commands that list the server-side migrations of a path."""
 
@@ -105,7 +105,7 @@ class NodeSight:
         return self.owners.get(self.id, SlotSet())
 
     @property
-    def path(self) -> Path:
+    def path(self) -> MigrationPath:
         """The fastest path that its server knows."""
         return fastest_path(self.product, self.version)
 
@@ -234,11 +234,11 @@ def read_server(facts: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
     return "valkey" if is_valkey else "redis", tuple(_number(part) for part in (version or "0").split(".")[:3])
 
 
-def fastest_path(product: str, version: tuple[int, ...]) -> Path:
+def fastest_path(product: str, version: tuple[int, ...]) -> MigrationPath:
     """Return the fastest path that a server knows."""
     if product == "valkey":
-        return Path.VALKEY_JOBS if version >= (9,) else Path.LEGACY
-    return Path.REDIS_IMPORT if version >= (8, 4) else Path.LEGACY
+        return MigrationPath.VALKEY_JOBS if version >= (9,) else MigrationPath.LEGACY
+    return MigrationPath.REDIS_IMPORT if version >= (8, 4) else MigrationPath.LEGACY
 
 
 def _topology(text: bytes, source: str) -> Topology:

@@ -124,7 +124,7 @@ class Migrate:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadState:
     """Read the state of *nodes*; answered with a `ClusterSight` within *within_s*."""
 
     nodes: tuple[str, ...]
@@ -144,7 +144,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class AppendToJournal:
     """Append *steps* to the journal; answered when stored."""
 
     steps: tuple[Step, ...]
@@ -168,7 +168,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class ShowProgress:
     """Show progress: a *line*, the share that is *done* (0 to 1), the estimated seconds left."""
 
     line: str
@@ -176,7 +176,7 @@ class Tell:
     left_s: float | None = None
 
 
-Effect = Look | Ask | Note | Wait | Clock | Latency | Tell
+Effect = ReadState | Ask | AppendToJournal | Wait | Clock | Latency | ShowProgress
 
 
 @dataclass(frozen=True, slots=True)

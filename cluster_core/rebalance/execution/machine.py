@@ -12,10 +12,17 @@ from enum import Enum
 
 from cluster_core.rebalance.execution import server_jobs
 from cluster_core.rebalance.execution import setslot as by_hand
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, MigrationPath
 from cluster_core.rebalance.execution.effects import Clock, Journal, Step, StepKind, Steps, Wait
 from cluster_core.rebalance.execution.run_state import CALM_S, FailoverError, Run, StuckError
-from cluster_core.rebalance.execution.situation import Present, failover_notes, foresee, refusals, see, with_names
+from cluster_core.rebalance.execution.situation import (
+    CurrentState,
+    failover_notes,
+    forecast_run,
+    refusals,
+    see,
+    with_names,
+)
 from cluster_core.rebalance.plan import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -63,9 +70,9 @@ class Execution(Run):
             Verdict.PAUSED, (f"paused: {was_replaced}, the last of {FAILOVERS_MAX} failovers; {self._next()}",)
         )
 
-    def _run(self, now: Present, was_replaced: str) -> Steps[Outcome]:
+    def _run(self, now: CurrentState, was_replaced: str) -> Steps[Outcome]:
         """Run once with the masters of *now*; after a failover in this run (*was_replaced*) only close open slots."""
-        start = self.start = foresee(now.stored, now.sight, now.journal, self.path, self.settings)
+        start = self.start = forecast_run(now.stored, now.sight, now.journal, self.path, self.settings)
         self.journal, sight = now.journal, start.sight
         self.plan_ids = {new: old for old, new in now.replaced.items()}
         notes = (*failover_notes(self.stored, now), *start.notes)
@@ -98,7 +105,7 @@ class Execution(Run):
 
     def _carry_out(self, sight: ClusterSight) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(sight)
-        prospect = foresee(self.start.stored, sight, self.journal, self.start.path, self.settings)
+        prospect = forecast_run(self.start.stored, sight, self.journal, self.start.path, self.settings)
         if prospect.refusals:  # open slots come first
             yield from self.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
@@ -107,7 +114,7 @@ class Execution(Run):
         if batches and self.pace.latency_ms_max is not None:
             yield Wait(CALM_S)
             yield from self.await_calm()
-        run_batch = by_hand.run_batch if self.start.path is Path.LEGACY else server_jobs.run_batch
+        run_batch = by_hand.run_batch if self.start.path is MigrationPath.LEGACY else server_jobs.run_batch
         count = len(self.stored.batches)
         for index, batch in enumerate(batches):
             if self.stop:
@@ -143,7 +150,7 @@ class Execution(Run):
             if attempt:
                 yield from self.rest(attempt)
             yield from self.tell(f"finishing slots {SlotSet(left)}, which were left open")
-            failure = yield from by_hand.mend(self, sight)
+            failure = yield from by_hand.repair(self, sight)
             sight = yield from self.look_when_ok()
         if left := by_hand.unfinished(self, sight):
             raise StuckError(failure or f"slots {SlotSet(left)} do not close")

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cluster_core.errors import ProtocolError
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, MigrationPath
 from cluster_core.rebalance.execution.effects import (
     ANSWER_S,
+    AppendToJournal,
     Ask,
     Clock,
     Journal,
     Latency,
-    Look,
     Migrate,
-    Note,
+    ReadState,
     Reply,
     Send,
+    ShowProgress,
     Step,
     StepKind,
     Steps,
-    Tell,
     Wait,
     read_journal,
 )
@@ -123,7 +123,7 @@ class Run:
 
     stored: StoredPlan
     steps: Sequence[Step] = ()
-    path: Path | None = None
+    path: MigrationPath | None = None
     settings: Settings = USUAL
     stop: bool = False
     """Pause after the current step."""
@@ -146,7 +146,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.journal = read_journal(self.steps)
-        self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or Path.LEGACY)
+        self.start = Situation(self.stored, ClusterSight({}), self.journal, self.path or MigrationPath.LEGACY)
         self.sizes = self.stored.sizes
         self.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
 
@@ -182,14 +182,14 @@ class Run:
         share = min(self.moved / self.slots, 1.0) if self.slots else 0.0
         left_s = (now_s - self.begun_s) * (1 - share) / share if share else None
         latency = f", client latency {self.latency_ms:.1f} ms (p99)" if self.latency_ms is not None else ""
-        yield Tell(line + latency, share, left_s)
+        yield ShowProgress(line + latency, share, left_s)
 
     def note(self, *steps: Step) -> Steps[None]:
         """Append *steps* to the journal, in storage and in memory."""
         if not steps:
             return
         ids = self.plan_ids
-        yield Note(
+        yield AppendToJournal(
             tuple(
                 step._replace(source=ids.get(step.source, step.source), target=ids.get(step.target, step.target))
                 for step in steps
@@ -223,7 +223,7 @@ class Run:
             yield from self.await_calm()
         if now_s - self.seen_s < HEALTH_S:
             return
-        sentence = self.unhealthy((yield from self.glance(self.nodes)))
+        sentence = self.unhealthy((yield from self.read_state(self.nodes)))
         if sentence:
             yield from self.tell(f"waiting: {sentence}")
             yield from self.look_until(self.unhealthy)
@@ -261,9 +261,9 @@ class Run:
         there, were = (sum(node.replicas_online for node in view.nodes.values()) for view in (sight, self.start.sight))
         return f"{were - there} of {were} replicas have lost their master (INFO replication)" if there < were else ""
 
-    def glance(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
+    def read_state(self, nodes: tuple[str, ...], within_s: float = ANSWER_S) -> Steps[ClusterSight]:
         """Return the state of *nodes*, reachable or not; FailoverError if a replica replaced one."""
-        sight: ClusterSight = yield Look(nodes, within_s)
+        sight: ClusterSight = yield ReadState(nodes, within_s)
         if successors(self.start.stored, sight, self.journal):
             raise FailoverError("a replica was promoted")
         return with_current_marks(sight, self.journal, self.plan_ids.values())
@@ -289,7 +289,7 @@ class Run:
         begun_s = now_s = yield Clock()
         pause_s = LOOK_PAUSE_S
         while True:
-            sight = yield from self.glance(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
+            sight = yield from self.read_state(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
             lost = [f"{self.name(node)} does not answer: {reason}" for node, reason in sight.lost.items()]
             sentence = lost[0] if lost else unmet(sight)
             if not sentence:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, Path
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, MigrationPath
 from cluster_core.rebalance.execution.effects import (
     Answered,
     Clock,
@@ -25,8 +25,8 @@ from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.slots.slot_set import SlotSet
 
 CANCEL = {
-    Path.VALKEY_JOBS: ("CLUSTER", "CANCELSLOTMIGRATIONS"),
-    Path.REDIS_IMPORT: ("CLUSTER", "MIGRATION", "CANCEL", "ALL"),
+    MigrationPath.VALKEY_JOBS: ("CLUSTER", "CANCELSLOTMIGRATIONS"),
+    MigrationPath.REDIS_IMPORT: ("CLUSTER", "MIGRATION", "CANCEL", "ALL"),
 }
 """Commands that cancel all migrations of the node that runs them."""
 RETRIES_MAX = 3
@@ -78,7 +78,7 @@ def _run_once(run: Run, batch: Batch) -> Steps[tuple[list[Job], str]]:
     rows, failed = [], []
     for job in batch.jobs:
         reason, reply = ends[job], answers[_asked(run, job)]
-        is_task = run.start.path is Path.REDIS_IMPORT
+        is_task = run.start.path is MigrationPath.REDIS_IMPORT
         detail = reason or (f"task {_text(reply.value)}" if is_task and isinstance(reply, Answered) else "")
         outcome, slots = StepKind.FAILED if reason else StepKind.DONE, str(SlotSet(job.slots))
         rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, seconds))
@@ -97,7 +97,7 @@ def _text(value: object) -> str:
 
 
 def _asked(run: Run, job: Job) -> str:
-    return job.source if run.start.path is Path.VALKEY_JOBS else job.target
+    return job.source if run.start.path is MigrationPath.VALKEY_JOBS else job.target
 
 
 def _wait(run: Run, batch: Batch, known: set[str], ends: dict[Job, str]) -> Steps[dict[Job, str]]:

@@ -96,13 +96,13 @@ def run_batch(run: Run, batch: Batch) -> Steps[bool]:
         if attempt == run.settings.attempts:
             raise StuckError(failure)
         yield from run.rest(attempt)
-        yield from mend(run, (yield from run.look_when_ok()))
+        yield from repair(run, (yield from run.look_when_ok()))
         before, left = left, _rest(left, (yield from run.look()))
         if _slots(left) < _slots(before):
             attempt = 0
     if not run.stop:
         return True
-    yield from mend(run, (yield from run.look()))
+    yield from repair(run, (yield from run.look()))
     return not _rest(batch, (yield from run.look())).jobs
 
 
@@ -203,7 +203,7 @@ def walk(run: Run, moves: Iterable[SlotMove]) -> Steps[str | None]:
     return failure
 
 
-def mend(run: Run, sight: ClusterSight) -> Steps[str | None]:
+def repair(run: Run, sight: ClusterSight) -> Steps[str | None]:
     """Finish interrupted moves and inform all masters of owners; return a failure's reason, else None."""
     sight = yield from _tell_owners(run, sight)
     left, owners = unfinished(run, sight), sight.owner_list()
@@ -250,7 +250,7 @@ def _tell_owners(run: Run, sight: ClusterSight) -> Steps[ClusterSight]:
 
 def close_untouched(run: Run) -> Steps[list[int]]:
     """Close open slots without moved keys after a run got stuck, if all masters answer; return slots that stay open."""
-    sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
+    sight = yield from run.read_state(run.nodes, answer_s(run.settings.patience_s))
     intents = run.journal.intents
     ours = {slot for slot, ends in sight.open_slots().items() if intents.get(slot) == ends}
     left = sorted(ours.union(unfinished(run, sight)))
@@ -271,7 +271,7 @@ def close_untouched(run: Run) -> Steps[list[int]]:
         if slot in mine or slot in sight.nodes[target].importing:
             commands.append(Send(target, ("CLUSTER", "SETSLOT", str(slot), "STABLE")))
     yield from run.ask(commands)
-    sight = yield from run.glance(run.nodes, answer_s(run.settings.patience_s))
+    sight = yield from run.read_state(run.nodes, answer_s(run.settings.patience_s))
     still_open = sight.open_slots().keys() & left
     closed = [] if sight.lost else sorted(mine - still_open)
     rows = slots_by((intents[slot], slot) for slot in closed if slot not in sight.nodes[intents[slot][1]].own)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight, Path
-from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal, Look, Send, Steps
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, MigrationPath, NodeSight
+from cluster_core.rebalance.execution.effects import NODE_TIMEOUT_DEFAULT_MS, Journal, ReadState, Send, Steps
 from cluster_core.rebalance.plan import Batch, Job
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -36,7 +36,7 @@ START_S = 0.1
 """Journal rows and state reads per batch."""
 
 
-class Present(NamedTuple):
+class CurrentState(NamedTuple):
     """Plan, journal and cluster with current ids; *replaced*: each promoted replica by plan id."""
 
     stored: StoredPlan
@@ -45,17 +45,17 @@ class Present(NamedTuple):
     replaced: Mapping[str, str]
 
 
-def see(stored: StoredPlan, journal: Journal) -> Steps[Present]:
+def see(stored: StoredPlan, journal: Journal) -> Steps[CurrentState]:
     """Read the state of the plan's masters and of their promoted replicas."""
-    sight: ClusterSight = yield Look(tuple(node.id for node in stored.nodes))
+    sight: ClusterSight = yield ReadState(tuple(node.id for node in stored.nodes))
     replaced = successors(stored, sight, journal)
     if replaced:
-        promoted: ClusterSight = yield Look(tuple(replaced.values()))
+        promoted: ClusterSight = yield ReadState(tuple(replaced.values()))
         nodes = {name: node for name, node in sight.nodes.items() if name not in replaced} | dict(promoted.nodes)
         lost = {name: reason for name, reason in sight.lost.items() if name not in replaced} | dict(promoted.lost)
         sight = ClusterSight(nodes, lost)
         stored, journal = renamed_plan(stored, replaced, sight), journal.renamed(replaced)
-    return Present(stored, journal, with_current_marks(sight, journal, replaced), replaced)
+    return CurrentState(stored, journal, with_current_marks(sight, journal, replaced), replaced)
 
 
 def at_present(stored: StoredPlan, sight: ClusterSight, journal: Journal) -> StoredPlan:
@@ -146,7 +146,7 @@ def with_current_marks(sight: ClusterSight, journal: Journal, replaced: Iterable
     return ClusterSight(nodes, sight.lost)
 
 
-def failover_notes(before: StoredPlan, now: Present) -> list[str]:
+def failover_notes(before: StoredPlan, now: CurrentState) -> list[str]:
     """Return one sentence for each replaced master of the plan *before*."""
     pairs = sorted(now.replaced.items())
     return [f"{now.stored.name(other)} was promoted in place of {before.name(name)}" for name, other in pairs]
@@ -194,11 +194,11 @@ def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
 
 
 def seconds_of(
-    stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
+    stored: StoredPlan, batches: Sequence[Batch], path: MigrationPath, bytes_per_s_max: float | None = None
 ) -> list[float]:
     """Return the estimated seconds of each batch, not faster than allowed."""
     start_s, slot_s, bytes_per_s = (
-        (0.0, SLOT_S, SLOT_BYTES_PER_S) if path is Path.LEGACY else (JOB_S, 0.0, JOB_BYTES_PER_S)
+        (0.0, SLOT_S, SLOT_BYTES_PER_S) if path is MigrationPath.LEGACY else (JOB_S, 0.0, JOB_BYTES_PER_S)
     )
     at = list(stored.problem.loads).index(stored.problem.cost)
     durations = []
@@ -209,14 +209,14 @@ def seconds_of(
     return durations
 
 
-def commands_of(batch: Batch, path: Path) -> list[Send]:
+def commands_of(batch: Batch, path: MigrationPath) -> list[Send]:
     """Return the commands of *batch* in order; key by key, all masters get the last command of each slot.
 
     The target learns first that it owns the slot, so that the slot is never without owner (redis 7116).
     """
-    if path is Path.REDIS_IMPORT:
+    if path is MigrationPath.REDIS_IMPORT:
         return [Send(job.target, ("CLUSTER", "MIGRATION", "IMPORT", *_bounds(job))) for job in batch.jobs]
-    if path is Path.VALKEY_JOBS:  # one command per source, with one job per target
+    if path is MigrationPath.VALKEY_JOBS:  # one command per source, with one job per target
         arguments: dict[str, list[str]] = {}
         for job in batch.jobs:
             arguments.setdefault(job.source, ["CLUSTER", "MIGRATESLOTS"]).extend(
@@ -276,7 +276,7 @@ class Situation:
     stored: StoredPlan
     sight: ClusterSight
     journal: Journal
-    path: Path
+    path: MigrationPath
     batches: Sequence[Batch] = ()
     rollback: bool = False
     seconds: tuple[float, ...] = ()
@@ -289,8 +289,8 @@ class Situation:
         return self.stored.name(node)
 
 
-def foresee(
-    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, how: Settings = USUAL
+def forecast_run(
+    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: MigrationPath | None, how: Settings = USUAL
 ) -> Situation:
     """Return the dry run for the cluster state *sight*."""
     owners, lost = sight.owner_list(), sight.lost
@@ -343,10 +343,10 @@ def with_names(stored: StoredPlan, text: str, sight: ClusterSight) -> str:
     return _NODE_ID.sub(called, text)
 
 
-def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> Path:
+def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> MigrationPath:
     """Return the fastest path that all *nodes* know."""
-    paths = {sight.nodes[node].path if node in sight.nodes else Path.LEGACY for node in nodes}
-    return paths.pop() if len(paths) == 1 else Path.LEGACY
+    paths = {sight.nodes[node].path if node in sight.nodes else MigrationPath.LEGACY for node in nodes}
+    return paths.pop() if len(paths) == 1 else MigrationPath.LEGACY
 
 
 def refusals(now: Situation) -> list[str]:
@@ -495,7 +495,7 @@ def _versions(now: Situation) -> list[str]:
     return [
         f"{now.name(node)} runs {now.sight.nodes[node].server}, which does not know CLUSTER {now.path.value.upper()}: use --path setslot"
         for node in ends_of(now.batches)
-        if now.path not in (Path.LEGACY, now.sight.nodes[node].path)
+        if now.path not in (MigrationPath.LEGACY, now.sight.nodes[node].path)
     ]
 
 
@@ -505,7 +505,7 @@ def _databases(now: Situation) -> list[str]:
         f"{now.name(node)} holds keys in database {max(now.sight.nodes[node].databases)}, which SETSLOT and MIGRATE leave behind: "
         "use --path migrateslots"
         for node in ends_of(now.batches)
-        if now.path is Path.LEGACY and max(now.sight.nodes[node].databases, default=0) > 0
+        if now.path is MigrationPath.LEGACY and max(now.sight.nodes[node].databases, default=0) > 0
     ]
 
 

@@ -39,7 +39,7 @@ _NODE = ("node", *_DEFAULTS, *_ROLES)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class TomlSource:
     """The file *source* with the line of each table and key."""
 
     source: str
@@ -126,7 +126,7 @@ class NodeOption:
 class Placement:
     """The file and the nodes of the command line; *usual* are the settings of other nodes."""
 
-    located: Located
+    located: TomlSource
     nodes: tuple[NodeWish, ...] = ()
     pinned: tuple[int, ...] = ()
     zone_share_max: Number | None = None
@@ -135,7 +135,7 @@ class Placement:
     options: tuple[NodeOption, ...] = ()
 
 
-NOTHING = Placement(Located("", {}))
+NOTHING = Placement(TomlSource("", {}))
 """An empty file."""
 
 
@@ -143,7 +143,7 @@ def read_placement(text: str, source: str = "<placement>") -> Placement:
     """Parse a placement in TOML; PlanError names source, line and reason."""
     if len(text) > TEXT_CHARS_MAX:
         raise PlanError(f"{source}: {len(text)} characters are too many for a placement")
-    located = Located(source, _lines(text))
+    located = TomlSource(source, _lines(text))
     values = located.table((), _parsed(text, source), _TOP)
     defaults = located.table(("defaults",), values.get("defaults", {}), _DEFAULTS)
     listed = values.get("nodes", [])
@@ -201,7 +201,7 @@ def _key_path(text: str) -> Path:
     return tuple(word.strip("\"'") for word in _WORD.findall(text))
 
 
-def _goal(located: Located, path: Path, entry: Any) -> Goal:
+def _goal(located: TomlSource, path: Path, entry: Any) -> Goal:
     values = located.table(path, entry, _GOAL)
     tolerance, priority = values.get("tolerance"), values.get("priority", 0)
     if tolerance is not None and located.number((*path, "tolerance"), tolerance) < 0:
@@ -211,7 +211,7 @@ def _goal(located: Located, path: Path, entry: Any) -> Goal:
     return Goal(tolerance, located.flag(path, values, "soft") if "soft" in values else None, priority)
 
 
-def _wish(located: Located, path: Path, entry: Any, usual: NodeWish) -> NodeWish:
+def _wish(located: TomlSource, path: Path, entry: Any, usual: NodeWish) -> NodeWish:
     values = located.table(path, entry, _NODE)
     name = values.get("node")
     if not isinstance(name, str) or not name:
@@ -224,7 +224,7 @@ def _wish(located: Located, path: Path, entry: Any, usual: NodeWish) -> NodeWish
     return replace(wish, node=name, path=path, drained=drained, excluded=excluded, added=added)
 
 
-def _settings(located: Located, path: Path, values: Mapping[str, Any], usual: NodeWish) -> NodeWish:
+def _settings(located: TomlSource, path: Path, values: Mapping[str, Any], usual: NodeWish) -> NodeWish:
     """Return the weight, zone and capacity in the table at *path*, by default those of *usual*."""
     weight, zone = values.get("weight", usual.weight), values.get("zone", usual.zone)
     if zone is not None:
@@ -237,7 +237,7 @@ def _settings(located: Located, path: Path, values: Mapping[str, Any], usual: No
     return replace(usual, weight=weight, zone=zone, capacity={**usual.capacity, **sizes})
 
 
-def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
+def _pinned(located: TomlSource, listed: Any) -> tuple[int, ...]:
     path: Path = ("pinned_slots",)
     if not isinstance(listed, list):
         raise located.fault(path, "pinned_slots is a list of slots and ranges")
@@ -253,7 +253,7 @@ def _pinned(located: Located, listed: Any) -> tuple[int, ...]:
     return tuple(sorted(pinned))
 
 
-def _size(located: Located, path: Path, value: Any) -> Number:
+def _size(located: TomlSource, path: Path, value: Any) -> Number:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip())
         if match is None or match[2].lower() not in UNITS:

@@ -79,7 +79,7 @@ def _plain(load: Any) -> Sequence[Number]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaled:
+class ScaledProblem:
     """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of the input's; equal to itself only.
 
     *capacity* [n][r] is hard, infinite for none.
@@ -155,7 +155,7 @@ def exact(value: Number, name: str) -> Fraction:
     return Fraction(value)
 
 
-def validate(problem: Problem) -> Scaled:
+def validate(problem: Problem) -> ScaledProblem:
     """Return *problem* in whole units; PlanError names a faulty slot, node or resource.
 
     Faults: missing, negative, NaN or infinite loads, unknown owners, duplicate masters, no taker, too little capacity.
@@ -180,7 +180,7 @@ def validate(problem: Problem) -> Scaled:
         if weight == 0 and not (master.drained or master.excluded):
             raise PlanError(f"weight of {master.id} is 0: mark it as drained to empty it")
     units = tuple(unit for unit, _ in scaled)
-    scaled_problem = Scaled(
+    scaled_problem = ScaledProblem(
         problem,
         resources,
         resources.index(problem.cost),
@@ -274,7 +274,7 @@ def _capacity(master: Master, units: Mapping[str, int]) -> tuple[float, ...]:
     return tuple(int(most[name] * unit) if name in most else math.inf for name, unit in units.items())
 
 
-def _check_capacity(scaled: Scaled) -> None:
+def _check_capacity(scaled: ScaledProblem) -> None:
     for r, (name, unit) in enumerate(zip(scaled.resources, scaled.units, strict=True)):
         most = [scaled.capacity[n][r] for n in scaled.takers()]
         data = sum(scaled.loads[r][s] for s in scaled.shared())

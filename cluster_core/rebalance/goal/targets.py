@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
-from cluster_core.rebalance.goal.problem import Scaled, exact
+from cluster_core.rebalance.goal.problem import ScaledProblem, exact
 
 LEVELS_MAX = 64
 """Largest k tried with masters of unequal shares; smaller with many different shares."""
@@ -61,7 +61,7 @@ class Targets:
 
 
 @lru_cache(maxsize=4)
-def find_targets(scaled: Scaled) -> Targets:
+def find_targets(scaled: ScaledProblem) -> Targets:
     """Return the limits of all masters, a pure function of loads, masters and (for heavy slots) owners."""
     takers = scaled.takers()
     free = scaled.shared()
@@ -158,7 +158,7 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
     return best
 
 
-def fair_shares(scaled: Scaled, totals: Sequence[int]) -> list[list[Fraction]]:
+def fair_shares(scaled: ScaledProblem, totals: Sequence[int]) -> list[list[Fraction]]:
     """Return the fair share of every master and resource: one part of all data, limited by capacities.
 
     If these parts do not add up to all data, each resource is divided on its own.
@@ -179,7 +179,7 @@ def fair_shares(scaled: Scaled, totals: Sequence[int]) -> list[list[Fraction]]:
     return fair
 
 
-def fair_parts(scaled: Scaled, resource: str) -> dict[str, float]:
+def fair_parts(scaled: ScaledProblem, resource: str) -> dict[str, float]:
     """Return each master's fair share, by id, as a part of all load of *resource*; omit masters without one."""
     r = scaled.resources.index(resource)
     fair = {master.id: row[r] for master, row in zip(scaled.masters, find_targets(scaled).fair, strict=True) if row[r]}
@@ -208,7 +208,7 @@ def share_out(total: int, masters: Sequence[tuple[Fraction, Fraction | float]]) 
     return shares
 
 
-def _limits(scaled: Scaled, fair: list[list[Fraction]], relaxed: list[Fraction]) -> list[list[int]]:
+def _limits(scaled: ScaledProblem, fair: list[list[Fraction]], relaxed: list[Fraction]) -> list[list[int]]:
     """Return limits in whole units: relaxed fair shares within capacity, down to sums of slots."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     grains = [math.gcd(*load) or 1 for load in scaled.loads]
@@ -219,7 +219,7 @@ def _limits(scaled: Scaled, fair: list[list[Fraction]], relaxed: list[Fraction])
     return limits
 
 
-def _with_least(scaled: Scaled, limits: list[list[int]], small: Sequence[int]) -> list[list[int]]:
+def _with_least(scaled: ScaledProblem, limits: list[list[int]], small: Sequence[int]) -> list[list[int]]:
     """Return *limits* raised to pinned loads, and for *small* masters to their lightest slot."""
     kept = pinned_loads(scaled)
     for n in small:
@@ -227,7 +227,7 @@ def _with_least(scaled: Scaled, limits: list[list[int]], small: Sequence[int]) -
     return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, kept, strict=True)]
 
 
-def too_small(scaled: Scaled, limits: Sequence[Sequence[int]]) -> list[int]:
+def too_small(scaled: ScaledProblem, limits: Sequence[Sequence[int]]) -> list[int]:
     """Return masters that must keep a slot (else they become replicas) but have *limits* below every slot."""
     least = [min(load) for load in scaled.loads]
     pinned = {scaled.owner[s] for s in scaled.fixed}
@@ -235,7 +235,7 @@ def too_small(scaled: Scaled, limits: Sequence[Sequence[int]]) -> list[int]:
     return [n for n in stay if any(most < weight for most, weight in zip(limits[n], least, strict=True))]
 
 
-def _lightest(scaled: Scaled, n: int) -> int:
+def _lightest(scaled: ScaledProblem, n: int) -> int:
     """Return master *n*'s slot with the smallest share of load, in its heaviest resource."""
     totals = [sum(load) or 1 for load in scaled.loads]
     return min(
@@ -244,7 +244,7 @@ def _lightest(scaled: Scaled, n: int) -> int:
     )
 
 
-def pinned_loads(scaled: Scaled) -> list[list[int]]:
+def pinned_loads(scaled: ScaledProblem) -> list[list[int]]:
     """Return the load of slots that must not move, ``[n][r]``."""
     pinned = [[0] * len(scaled.resources) for _ in scaled.masters]
     for s in scaled.fixed:
@@ -253,12 +253,12 @@ def pinned_loads(scaled: Scaled) -> list[list[int]]:
     return pinned
 
 
-def fillers(scaled: Scaled, targets: Targets) -> list[tuple[int, int]]:
+def fillers(scaled: ScaledProblem, targets: Targets) -> list[tuple[int, int]]:
     """Return the slots that fill their host, with the resource."""
     return [(h.slot, scaled.resources.index(h.resource)) for h in targets.heavy]
 
 
-def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
+def rehost(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> Targets:
     """Return *targets* with the heavy slots' masters in *owner* as hosts, if they have capacity."""
     if not targets.heavy:
         return targets
@@ -270,7 +270,7 @@ def rehost(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
 
 
 def _caps_of(
-    scaled: Scaled, common: Sequence[Sequence[int]], heavy: Sequence[HeavySlot], hosts: Mapping[int, int]
+    scaled: ScaledProblem, common: Sequence[Sequence[int]], heavy: Sequence[HeavySlot], hosts: Mapping[int, int]
 ) -> tuple[tuple[int, ...], ...]:
     caps = [list(row) for row in common]
     for h in heavy:
@@ -280,7 +280,7 @@ def _caps_of(
     return tuple(tuple(row) for row in caps)
 
 
-def _host(scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot]) -> dict[int, int]:
+def _host(scaled: ScaledProblem, common: list[list[int]], heavy: list[HeavySlot]) -> dict[int, int]:
     """Assign each heavy slot to a master with capacity, at least cost of moves."""
     ratio: dict[int, Fraction] = {}
     for h in heavy:
@@ -304,13 +304,13 @@ def _host(scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot]) -> di
     return hosts
 
 
-def fits(scaled: Scaled, s: int, n: int) -> bool:
+def fits(scaled: ScaledProblem, s: int, n: int) -> bool:
     """Return whether master *n* has the capacity for slot *s*."""
     return all(load[s] <= most for load, most in zip(scaled.loads, scaled.capacity[n], strict=True))
 
 
 def _zone_share(
-    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], orders: list[list[int]]
+    scaled: ScaledProblem, common: list[list[int]], heavy: list[HeavySlot], orders: list[list[int]]
 ) -> tuple[Fraction | None, bool]:  # fmt: skip
     """Return the requested zone share, or the smallest one not proven impossible.
 
@@ -351,7 +351,7 @@ def _least_share(rooms: list[int], total: int) -> Fraction:
     return Fraction(1)
 
 
-def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
+def ratios(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
     """Return per resource the heaviest load of a remaining master over its fair share; 0 without load."""
     worst = [Fraction(0)] * len(scaled.resources)
     for n, row in enumerate(scaled.totals(owner)):
@@ -361,13 +361,13 @@ def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fract
     return worst
 
 
-def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
+def must_drain(scaled: ScaledProblem, owner: Sequence[int]) -> bool:
     """Return whether a drained master holds slots."""
     return any(scaled.masters[n].drained for n in set(owner))
 
 
 def excess_by_resource(
-    scaled: Scaled, targets: Targets, owner: Sequence[int], sums: Sequence[Sequence[int]]
+    scaled: ScaledProblem, targets: Targets, owner: Sequence[int], sums: Sequence[Sequence[int]]
 ) -> list[Fraction]:  # fmt: skip
     """Return per resource the largest excess over a limit of a master, in fair shares, with its loads *sums* [n][r].
 
@@ -383,7 +383,7 @@ def excess_by_resource(
     return worst
 
 
-def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+def excess(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> Fraction:
     """Return the largest excess over a limit of a master or zone, in fair shares; 0 for none."""
     sums = scaled.totals(owner)
     worst = max(excess_by_resource(scaled, targets, owner, sums))
@@ -398,12 +398,12 @@ def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
     return worst
 
 
-def keeps(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> bool:
+def keeps(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> bool:
     """Return whether a placement is within all limits and empties all drained masters."""
     return not must_drain(scaled, owner) and excess(scaled, targets, owner) == 0
 
 
-def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
+def kept(scaled: ScaledProblem, targets: Targets, owner: Sequence[int]) -> Targets:
     """Return the limits that a placement keeps: *targets* with its hosts or, if missed, the placement's own maxima."""
     if keeps(scaled, targets, owner):
         return rehost(scaled, targets, owner)
@@ -412,7 +412,7 @@ def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=None)
 
 
-def overload(scaled: Scaled, owner: Sequence[int]) -> Fraction:
+def overload(scaled: ScaledProblem, owner: Sequence[int]) -> Fraction:
     """Return the share of all load above capacities of masters that may give it away, summed over resources."""
     over = Fraction(0)
     if any(most < math.inf for row in scaled.capacity for most in row):
@@ -423,7 +423,7 @@ def overload(scaled: Scaled, owner: Sequence[int]) -> Fraction:
     return over
 
 
-def above_capacity(scaled: Scaled, sums: Sequence[Sequence[int]]) -> list[int]:
+def above_capacity(scaled: ScaledProblem, sums: Sequence[Sequence[int]]) -> list[int]:
     """Return the masters above a capacity."""
     return [
         n for n, row in enumerate(sums) if any(load > most for load, most in zip(row, scaled.capacity[n], strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.problem import ScaledProblem
 from cluster_core.rebalance.goal.targets import Targets, fillers
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ class Arrays:
     above every limit cut to it.
     """
 
-    def __init__(self, scaled: Scaled, targets: Targets) -> None:
+    def __init__(self, scaled: ScaledProblem, targets: Targets) -> None:
         self.scaled, self.targets = scaled, targets
         self.raw: Floats = np.stack([_floats(load) for load in scaled.loads], axis=1)
         slots, masters = len(scaled.owner), len(scaled.masters)

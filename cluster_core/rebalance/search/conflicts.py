@@ -16,7 +16,7 @@ import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram
 from cluster_core.rebalance.bounds import Prices, contradicts, is_valid, whole_prices
-from cluster_core.rebalance.goal.problem import Scaled, exact
+from cluster_core.rebalance.goal.problem import ScaledProblem, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
 from cluster_core.rebalance.plan import Conflict, ConflictKind
 from cluster_core.rebalance.search.arrays import Arrays, Floats
@@ -33,7 +33,7 @@ NEAR = 1e-9
 BINS_MAX = 200
 
 
-def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
+def find_conflicts(scaled: ScaledProblem) -> tuple[Conflict, ...]:
     """Return limits that are proven to contradict each other."""
     targets = find_targets(scaled)
     plain = plain_conflicts(scaled, targets)
@@ -54,12 +54,12 @@ def find_conflicts(scaled: Scaled) -> tuple[Conflict, ...]:
     return (Conflict(ConflictKind.TOGETHER, names, capped, slots, least, prices=prices),)
 
 
-def at_tolerance(scaled: Scaled, tolerance: Fraction) -> Scaled:
+def at_tolerance(scaled: ScaledProblem, tolerance: Fraction) -> ScaledProblem:
     """Return the problem with every tolerance at least *tolerance*."""
     return replace(scaled, tolerance=tuple(max(own, tolerance) for own in scaled.tolerance))
 
 
-def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
+def limits_at(scaled: ScaledProblem, tolerance: Fraction | None) -> Targets:
     """Return the limits with every tolerance at least *tolerance*; None: only limits that do not depend on tolerance."""
     if tolerance is not None:
         return find_targets(at_tolerance(scaled, tolerance))
@@ -74,7 +74,7 @@ def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
     return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=share)
 
 
-def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
+def plain_conflicts(scaled: ScaledProblem, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that sums prove."""
     conflicts = [*_pinned(scaled, targets), *_small(scaled, targets), *_too_large(scaled)]
     if targets.zone_relaxed:
@@ -84,7 +84,7 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     return tuple(conflicts)
 
 
-def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
+def _pinned(scaled: ScaledProblem, targets: Targets) -> list[Conflict]:
     conflicts, rows = [], pinned_loads(scaled)
     heavy = {(scaled.owner[h.slot], h.resource): h.slot for h in targets.heavy if h.slot in scaled.fixed}
     for n in scaled.takers():
@@ -107,7 +107,7 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
     return conflicts
 
 
-def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
+def _small(scaled: ScaledProblem, targets: Targets) -> list[Conflict]:
     """Find masters that must keep a slot although none is within their limits."""
     conflicts = []
     for n in targets.small:
@@ -120,7 +120,7 @@ def _small(scaled: Scaled, targets: Targets) -> list[Conflict]:
     return conflicts
 
 
-def _too_large(scaled: Scaled) -> list[Conflict]:
+def _too_large(scaled: ScaledProblem) -> list[Conflict]:
     takers = scaled.takers()
     least = [min(column) for column in zip(*(scaled.capacity[n] for n in takers), strict=True)]
     slots, resources = [], set()
@@ -133,7 +133,7 @@ def _too_large(scaled: Scaled) -> list[Conflict]:
     return [Conflict(ConflictKind.SLOT, names, (), tuple(slots))] if slots else []
 
 
-def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> Fraction | None:
+def least_tolerance(impossible: Callable[[Fraction], bool], scaled: ScaledProblem) -> Fraction | None:
     """Return the largest *impossible* tolerance found by bisection; None if every tolerance is impossible."""
     if impossible(Fraction(TOLERANCE_MAX)):
         return None
@@ -149,7 +149,7 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
     return low
 
 
-def prove(scaled: Scaled, conflict: Conflict) -> bool:
+def prove(scaled: ScaledProblem, conflict: Conflict) -> bool:
     """Return whether *conflict* is proven, in whole numbers."""
     if conflict.kind not in (ConflictKind.TOGETHER, ConflictKind.CAPACITY):
         return conflict in plain_conflicts(scaled, find_targets(scaled))
@@ -160,7 +160,7 @@ def prove(scaled: Scaled, conflict: Conflict) -> bool:
     return contradicts(scaled, limits_at(scaled, conflict.least), conflict.prices)
 
 
-def find_contradiction(scaled: Scaled, targets: Targets) -> Prices | None:
+def find_contradiction(scaled: ScaledProblem, targets: Targets) -> Prices | None:
     """Return prices that prove that no placement meets *targets*; None if none were found."""
     arrays = Arrays(scaled, targets)
     pinned = pinned_loads(scaled)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster_core.kernels.linear_program import INFINITE, LinearProgram, Solution
-from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.problem import ScaledProblem
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.search.arrays import Arrays, Floats, Integers
 from cluster_core.rebalance.search.relaxation import Relaxation, slack_cost
@@ -62,7 +62,7 @@ CAPACITY_COST = 100.0
 """Price of load above a capacity, relative to load above a limit."""
 
 
-class Placed(NamedTuple):
+class HeavyPlacement(NamedTuple):
     """Owners with placed heavy slots: light ones at home, and light ones placed, too."""
 
     home: Integers
@@ -85,7 +85,7 @@ def _above(arrays: Arrays, part: float) -> Integers:
     return order[: int((weights > part).sum())]
 
 
-def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
+def place_heavy(arrays: Arrays, relaxation: Relaxation) -> HeavyPlacement | None:
     """Place heavy slots; None without heavy slots or without a solution."""
     whole = heavy_slots(arrays)
     if not len(whole):
@@ -96,7 +96,7 @@ def place_heavy(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     return _place_many(tight, relaxation)
 
 
-def exceeds_limits(scaled: Scaled, targets: Targets) -> bool:
+def exceeds_limits(scaled: ScaledProblem, targets: Targets) -> bool:
     """Return whether an integer program finds that no placement of heavy slots meets the limits; False for many masters.
 
     Its bound is a float: advice, no proof.
@@ -119,7 +119,7 @@ def _solve_whole(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Sol
     return program.solve_whole(np.arange(len(whole) * len(arrays.takers)), NODES_MAX, GAP)
 
 
-def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Placed | None:
+def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> HeavyPlacement | None:
     """Place *whole* slots by an integer program, and medium ones by relaxations, one after another."""
     takers = arrays.takers
     solution = _solve_whole(arrays, relaxation, whole)
@@ -131,10 +131,10 @@ def _place_few(arrays: Arrays, relaxation: Relaxation, whole: Integers) -> Place
     around.solve()
     around.make_whole(MEDIUM_PART)
     rounded = around.rounded()
-    return Placed(np.where(arrays.parts_of_limits() > MEDIUM_PART, rounded, pinned.owner), rounded)
+    return HeavyPlacement(np.where(arrays.parts_of_limits() > MEDIUM_PART, rounded, pinned.owner), rounded)
 
 
-def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
+def _place_many(arrays: Arrays, relaxation: Relaxation) -> HeavyPlacement | None:
     """Place heavy and medium slots by a linear program, then again those of a few masters at a time."""
     takers = arrays.takers
     whole = _above(arrays, MEDIUM_PART)[: LINEAR_ENTRIES_MAX // len(takers)]
@@ -161,12 +161,12 @@ def _place_many(arrays: Arrays, relaxation: Relaxation) -> Placed | None:
     home = arrays.owner.copy()
     home[whole] = takers[at]
     if not solution.known:
-        return Placed(home, home)
+        return HeavyPlacement(home, home)
     rounded = home.copy()
     parts = solution.values[: (len(whole) + len(bundles)) * len(takers)].reshape(-1, len(takers))
     for bundle, row in zip(map(np.sort, bundles), parts[len(whole) :], strict=True):
         rounded[bundle] = _spread(arrays, bundle, row)
-    return Placed(home, rounded)
+    return HeavyPlacement(home, rounded)
 
 
 def _groups(masters: int) -> Iterator[list[int]]:

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster_core.rebalance.bounds import FREE, Prices, count_ranges, least_moved, least_ranges, whole_prices
-from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, Scaled
+from cluster_core.rebalance.goal.problem import RANGES_A_MASTER, ScaledProblem
 from cluster_core.rebalance.goal.targets import Targets, excess, find_targets, must_drain, overload
 from cluster_core.rebalance.plan import CurvePoint
 from cluster_core.rebalance.search.arrays import Arrays, Integers
-from cluster_core.rebalance.search.heavy import Placed, heavy_slots, place_heavy
+from cluster_core.rebalance.search.heavy import HeavyPlacement, heavy_slots, place_heavy
 from cluster_core.rebalance.search.relaxation import Relaxation
 from cluster_core.rebalance.search.walks import (
     BYTES_FIRST,
@@ -56,7 +56,7 @@ class Result(NamedTuple):
     *forgone*: a better placement was found but gains too little.
     """
 
-    aim: Scaled
+    aim: ScaledProblem
     owner: Owners
     prices: Prices = FREE
     budget: Fraction | None = None
@@ -64,7 +64,7 @@ class Result(NamedTuple):
     forgone: bool = False
 
 
-class Badness(NamedTuple):
+class LimitDistance(NamedTuple):
     """Distance of owners from meeting limits; smaller is better."""
 
     keeps_drained: bool
@@ -76,7 +76,7 @@ class Badness(NamedTuple):
 class Search:
     """A search within the limits of *scaled*; *effort* is the share of the usual steps."""
 
-    def __init__(self, scaled: Scaled, effort: float = 1.0) -> None:
+    def __init__(self, scaled: ScaledProblem, effort: float = 1.0) -> None:
         self.scaled, self.targets = scaled, find_targets(scaled)
         self._arrays = Arrays(scaled, self.targets)
         self._relaxation = Relaxation(self._arrays)
@@ -141,7 +141,7 @@ class Search:
             return UNBOUNDED
         return float(Fraction(most) * len(self._cost) / (sum(self._cost) or 1))
 
-    def badness(self, at: Sequence[int]) -> Badness:
+    def badness(self, at: Sequence[int]) -> LimitDistance:
         """Return the distance of *at* from meeting the limits."""
         return badness(self.scaled, self.targets, at)
 
@@ -199,7 +199,7 @@ class Search:
         slots = sum(n != owner for n, owner in zip(at, self.scaled.owner, strict=True))
         return count_ranges(at) + self._walks.ranges_first.slot * slots, self.moved(at)
 
-    def _place_heavy(self) -> Placed | None:
+    def _place_heavy(self) -> HeavyPlacement | None:
         """Place heavy slots by a program; None without heavy slots or with too many masters."""
         takers = len(self._arrays.takers)
         if takers > PLACED_MASTERS_MAX:
@@ -208,7 +208,7 @@ class Search:
             self._relax()
         return place_heavy(self._arrays, self._relaxation)
 
-    def _fewest_bytes(self, known: Sequence[int] | None, placed: Placed | None) -> tuple[Owners | None, Owners]:
+    def _fewest_bytes(self, known: Sequence[int] | None, placed: HeavyPlacement | None) -> tuple[Owners | None, Owners]:
         """Return the placement within limits that moves least, None for none, and the nearest to the limits."""
         arrays, walks = self._arrays, self._walks
         first = cut_runs(arrays) if self.targets.heavy else arrays.owner.copy()
@@ -255,10 +255,10 @@ class Search:
         return CurvePoint(budget, self.moved(at), count_ranges(at), slots)
 
 
-def badness(scaled: Scaled, targets: Targets, at: Sequence[int]) -> Badness:
+def badness(scaled: ScaledProblem, targets: Targets, at: Sequence[int]) -> LimitDistance:
     """Return the distance of *at* from meeting *targets*, the limits of *scaled*."""
     stay = {n for n in set(scaled.owner) if not scaled.masters[n].drained}
-    return Badness(must_drain(scaled, at), not stay <= set(at), overload(scaled, at), excess(scaled, targets, at))
+    return LimitDistance(must_drain(scaled, at), not stay <= set(at), overload(scaled, at), excess(scaled, targets, at))
 
 
 def _tuple(at: Sequence[int] | Integers) -> Owners:

@@ -1,6 +1,6 @@
 """Find placements with few slot ranges, or few moves, by walks over windows of slots.
 
-Slots without load join their neighbours (`Walks.glued`). A search is a few walks: hot ones from the start, then cooler
+Slots without load join their neighbours (`Walks.with_weightless`). A search is a few walks: hot ones from the start, then cooler
 ones from the best placement.
 """
 
@@ -130,17 +130,17 @@ class Walks:
         """
         best: Integers | None = None
         rank, over = math.inf, math.inf
-        last = self.glued(start[self._slots], start)
+        last = self.with_weightless(start[self._slots], start)
         if len(self.arrays.takers) < 2:
             return None, last
         for course in walks:
             begin_at = start if course.anew else last if best is None else best
             placed, end = self._go(begin_at[self._slots], budget, course, weights)
-            whole = self.glued(end, start)
+            whole = self.with_weightless(end, start)
             if self.arrays.excess(whole) < over:
                 last, over = whole, self.arrays.excess(whole)
             if placed is not None:
-                whole = self.glued(placed, start)
+                whole = self.with_weightless(placed, start)
                 value = self._value(whole, weights)
                 if value < rank:
                     best, rank = whole, value
@@ -174,7 +174,7 @@ class Walks:
         walk(row, goal, chunks, best)
         return (best if row.course[LEAST] < NONE_FOUND else None), row.slots[AT, :-1].copy()
 
-    def glued(self, placed: Integers, start: Integers) -> Integers:
+    def with_weightless(self, placed: Integers, start: Integers) -> Integers:
         """Return a placement of all slots: slots without load join a neighbour's master, with the fewest moves."""
         arrays = self.arrays
         at = start.copy()

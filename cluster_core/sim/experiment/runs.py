@@ -20,7 +20,7 @@ from cluster_core.node import events as ev
 from cluster_core.node.state import NodeSettings
 from cluster_core.sim.clock import US_PER_S, collector_at_rest
 from cluster_core.sim.experiment.table_rows import Outcome, ShardOutcome
-from cluster_core.sim.host import Host, Path
+from cluster_core.sim.host import Host, NetworkPath
 from cluster_core.sim.layouts import Layout, Place, check_layout, names_of, places_of
 from cluster_core.sim.stage import Stage
 from cluster_core.sim.world import World
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from random import Random
 
 
-class OutcomeWatch:
+class OutcomeObserver:
     """Measures the consequences of a fault: `begin` at the fault, `is_over` while the world runs."""
 
     def __init__(self, world: World, shards: dict[str, tuple[str, ...]]) -> None:
@@ -248,12 +248,12 @@ def _run(trial: Trial, make_rng: Callable[[str], Random]) -> Outcome:
     rng = make_rng(f"{trial.seed}/trial")
     settings = settings_for(trial)
     chosen = places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))
-    path = Path(max(1, int(trial.delay_ms * 1000)), max(1, int(trial.delay_ms * 200)))
+    path = NetworkPath(max(1, int(trial.delay_ms * 1000)), max(1, int(trial.delay_ms * 200)))
     world = World(make_rng, trial.seed, path=path)
     stage = Stage(world, chosen)
     if trial.clients:
         stage.add_clients(trial.clients, rate=trial.rate)
-    watch = OutcomeWatch(world, shards_of(chosen))
+    watch = OutcomeObserver(world, shards_of(chosen))
     timeout_us = trial.node_timeout_ms * 1000
     world.run_to(3 * US_PER_S + timeout_us + int(rng.random() * timeout_us))
     hit = choose_victims(trial, world.hosts, rng)
@@ -302,7 +302,7 @@ def _strike(stage: Stage, fault: str, hit: Sequence[Host]) -> None:
         acts[fault](host)
 
 
-def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
+def _outcome(stage: Stage, watch: OutcomeObserver) -> Outcome:
     world = stage.world
     detected_ms, elected_ms, converged_ms = watch.times_ms()
     missing = stage.missing() if stage.clients else None

@@ -20,10 +20,10 @@ from cluster_core.history.samples import metric_rows
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.gaps import GapSeen
+from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import History, OffsetSeen, slot_bits
 from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident, SetUp
 from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow, finding_row, incident_row, step_rows
-from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.story import name_all, set_up_text, step_text, summary_of
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
@@ -63,13 +63,13 @@ ROWS: tuple[tuple[Table, type], ...] = (
 """Tables that are rows of a replay, and the row."""
 
 
-class Notes(NamedTuple):
+class SnapshotEvidence(NamedTuple):
     """Evidence of a snapshot for the core; nodes of *offsets* are ids or addresses, those of *lines* may lack an id."""
 
     rows: list[ReplayRow]
     lines: list[LoggedLine]
     samples: dict[tuple[str, Source], list[MetricSample]]
-    speech: list[Speech]
+    header_claims: list[ClaimSpan]
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
@@ -77,7 +77,7 @@ class Notes(NamedTuple):
     scraped: Sequence[NodeViewRow] = ()
 
 
-def collect_notes(run: Run, headers: Headers, polls: str) -> Notes:
+def collect_notes(run: Run, headers: Headers, polls: str) -> SnapshotEvidence:
     """All rows that the core needs, of polls those that meet *polls*; silver rows are changes and not messages, and are read without Spark."""
 
     has_node = "observer IS NOT NULL OR address IS NOT NULL"
@@ -92,11 +92,11 @@ def collect_notes(run: Run, headers: Headers, polls: str) -> Notes:
     gaps = run.read(GAPS, ("source_id", "target_id", "valid_from_ns", "valid_to_ns"))
     metrics = run.read(METRIC_SAMPLES, ("line", *MetricSample._fields))
     bitmaps, with_open = run.read(SLOT_BITMAPS, ("bitmap_id", "slots")), f"{are_needed} AND {HAS_OPEN_SLOTS}"
-    notes = Notes(
+    notes = SnapshotEvidence(
         rows=rows,
         lines=lines,
         samples=polled_samples(polled),
-        speech=headers.spans,
+        header_claims=headers.spans,
         slots_of={row["bitmap_id"]: slot_bits(row["slots"]) for row in bitmaps},
         gaps=[GapSeen(*row.values()) for row in gaps],
         offsets=[
@@ -115,7 +115,7 @@ def collect_notes(run: Run, headers: Headers, polls: str) -> Notes:
 _TEXTS = ("role", "master", "version", "server_run_id")
 
 
-def with_metrics(notes: Notes, scraped: Iterable[Mapping[str, Any]]) -> Notes:
+def with_metrics(notes: SnapshotEvidence, scraped: Iterable[Mapping[str, Any]]) -> SnapshotEvidence:
     """*notes* and rows of bronze/metric_samples; they show beliefs only of nodes without beliefs in packets, polls or logs."""
     samples = [
         MetricSample._make(row[name] or "" if name in _TEXTS else row[name] for name in MetricSample._fields)
@@ -215,7 +215,7 @@ def _asked_in_logs(lines: Iterable[LoggedLine]) -> Iterator[OffsetSeen]:
             yield OffsetSeen(line.observer, line.ts_ns, int(line.detail) - 1, is_last=True)
 
 
-def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
+def history_of(notes: SnapshotEvidence, basis: Basis) -> tuple[History, list[NodeViewRow]]:
     """The index that the core asks, and the views that logs and metrics add to those of the replay."""
     views = [*(row for row in notes.rows if isinstance(row, NodeViewRow)), *notes.scraped]
     times = [] if views else [line.ts_ns for line in notes.lines]
@@ -224,7 +224,7 @@ def history_of(notes: Notes, basis: Basis) -> tuple[History, list[NodeViewRow]]:
     added = [*notes.scraped, *logged_views(views, lines)]
     history = History(
         [*with_logs(notes.rows, lines), *added],
-        notes.speech,
+        notes.header_claims,
         notes.slots_of,
         node_timeout_ms=basis.node_timeout_ms,
         knows_timeout=basis.knows_timeout,
@@ -255,7 +255,7 @@ def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[L
             yield line._replace(observer=node)
 
 
-class Gold(NamedTuple):
+class GoldOutcome(NamedTuple):
     """The number of written steps, the state of the headers of each node, the nodes of each cluster (`clusters_in`), *views* that logs
     and metrics add to those of the replay, and notes for the reader.
     """
@@ -283,7 +283,7 @@ def polls_since(since_ns: int) -> str:
     return f"ts_ns >= {max(0, since_ns - BEFORE_NS)}"
 
 
-def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> Gold:
+def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> GoldOutcome:
     """Write gold/incidents, gold/incident_steps and gold/findings from the written and kept rows of *run*'s snapshot.
 
     Stored incidents and findings that began before *since_ns* stay.  An incident that lasted until then and changed is found again, with
@@ -294,7 +294,7 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
     spanning = [row for row in earlier if row["ended_ns"] is None or row["ended_ns"] >= since_ns]
     polls = polls_since(since_ns)
 
-    def find(polls: str) -> tuple[Notes, History, list[NodeViewRow], SetUp | None, list[Incident]]:
+    def find(polls: str) -> tuple[SnapshotEvidence, History, list[NodeViewRow], SetUp | None, list[Incident]]:
         notes = collect_notes(run, headers, polls)
         history, added = history_of(notes, basis)
         return notes, history, added, *find_story(history)
@@ -311,7 +311,9 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
     kept = max((row["incident"] for row in earlier), default=0)
     steps = _write(run, history, recent, kept, matches, find_findings(history), since_ns)
     caveats = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
-    return Gold(steps, headers.states, clusters_in(notes.rows), rows_table(added, NodeViewRow, NODE_VIEWS), caveats)
+    return GoldOutcome(
+        steps, headers.states, clusters_in(notes.rows), rows_table(added, NodeViewRow, NODE_VIEWS), caveats
+    )
 
 
 def _changed(

@@ -83,14 +83,14 @@ READ_BY_FOLDS: Final = (
 """Tables with rows of earlier batches that a fold reads as a whole; of polls, messages and states it reads a part."""
 
 
-class Standing(NamedTuple):
+class BatchClusters(NamedTuple):
     """The clusters of a batch that were carried out already, and those to read anew: they were set aside, or have a state of another version."""
 
     done: frozenset[str]
     anew: frozenset[str]
 
 
-class Failed(Enum):
+class BatchFailure(Enum):
     """Effects of a failure on the batch."""
 
     REFUSED = "refused"
@@ -101,27 +101,27 @@ class Failed(Enum):
     """This cluster failed: the others continue."""
 
 
-class Folded(NamedTuple):
+class FoldOutcome(NamedTuple):
     """One cluster of a batch: its *outcome*, or the *line* that says why there is none."""
 
     cluster: str
     seconds: float
     outcome: Outcome | None
-    failed: Failed | None = None
+    failed: BatchFailure | None = None
     line: str = ""
 
 
-def standing(root: str, clusters: Sequence[str], batch: Batch) -> Standing:
+def standing(root: str, clusters: Sequence[str], batch: Batch) -> BatchClusters:
     """Return how far *clusters* have come, by the runs and states under *root*."""
     if not delta_files.exists(root, RUNS):
-        return Standing(frozenset(), frozenset())
+        return BatchClusters(frozenset(), frozenset())
     where = delta_files.any_of("snapshot_id", clusters)
     failed = _failed(root, where)
     columns = ("snapshot_id", "version", "options")
     rows = delta_files.read_rows(root, REPLAY_STATE, columns=columns, where=where, part=CAPTURE_PART)
     readable = [row for row in rows if row["version"] == STATE_VERSION]
     reached = {row["snapshot_id"]: Batch(*json.loads(row["options"])["batch"]) for row in readable}
-    return Standing(
+    return BatchClusters(
         frozenset(
             name for name, last in reached.items() if batch.stream == last.stream and batch.number <= last.number
         ),
@@ -138,10 +138,10 @@ def _failed(root: str, where: str) -> frozenset[str]:
     return frozenset(name for name, reason in last.items() if reason.startswith(SET_ASIDE))
 
 
-def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list[Folded]:
+def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list[FoldOutcome]:
     """Fold all *replays*, each in a task, and commit their staged rows; a failed cluster changes no table and stops no other."""
 
-    def fold(runs: Sequence[Run]) -> list[tuple[Run, Folded]]:
+    def fold(runs: Sequence[Run]) -> list[tuple[Run, FoldOutcome]]:
         blobs = [pickle.dumps(pair) for pair in zip(replays, runs, strict=True)]
         tasks = min(len(blobs), TASKS_A_CORE * parallelism(spark))
         answers = spark.range(0, len(blobs), 1, tasks).mapInArrow(bind(_fold_each, blobs=blobs), "answer binary")
@@ -150,20 +150,20 @@ def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list
     return _complete(replays, fold)
 
 
-def fold_alone(replay: HistoryReplay) -> Folded:
+def fold_alone(replay: HistoryReplay) -> FoldOutcome:
     """Fold one cluster with the whole Spark session; raises errors that may pass."""
     return _complete([replay], lambda runs: [_folded(replay, runs[0])])[0]
 
 
 def _complete(
-    replays: Sequence[HistoryReplay], fold: Callable[[Sequence[Run]], list[tuple[Run, Folded]]]
-) -> list[Folded]:
+    replays: Sequence[HistoryReplay], fold: Callable[[Sequence[Run]], list[tuple[Run, FoldOutcome]]]
+) -> list[FoldOutcome]:
     """Begin the runs of *replays*, let *fold* fill them, and commit those with an outcome."""
-    begun = [replay.new_run() for replay in replays]
-    begin_together(begun)
-    runs = {run.run_id: run for run in begun}
+    new_runs = [replay.new_run() for replay in replays]
+    begin_together(new_runs)
+    runs = {run.run_id: run for run in new_runs}
     try:
-        results = fold(begun)
+        results = fold(new_runs)
         runs |= {run.run_id: run for run, _ in results}  # tasks return copies
         for _, folded in results:
             _raise_for_all(folded)
@@ -181,11 +181,11 @@ def _complete(
     return [folded for _, folded in results]
 
 
-def _raise_for_all(folded: Folded) -> None:
+def _raise_for_all(folded: FoldOutcome) -> None:
     """Raise failures of the whole batch."""
-    if folded.failed is Failed.REFUSED:
+    if folded.failed is BatchFailure.REFUSED:
         raise InputError(folded.line)
-    if folded.failed is Failed.MAY_PASS:
+    if folded.failed is BatchFailure.MAY_PASS:
         raise TryAgainError(folded.line)
 
 
@@ -249,16 +249,16 @@ def _rows_by_snapshot(root: str, table: Table, where: str, names: Sequence[str])
 
 def _folded(
     replay: HistoryReplay, run: Run, stored: Callable[[], dict[str, dict[Table, pa.Table]]] | None = None
-) -> tuple[Run, Folded]:
+) -> tuple[Run, FoldOutcome]:
     started = time.monotonic()
     try:
         run.stored = stored().pop(run.name) if stored is not None else None
-        folded = Folded(run.name, 0.0, replay.fold(run))
+        folded = FoldOutcome(run.name, 0.0, replay.fold(run))
     except Exception as error:  # a failure of one cluster does not stop the others
-        failed = Failed.REFUSED if isinstance(error, InputError) else Failed.SET_ASIDE
+        failed = BatchFailure.REFUSED if isinstance(error, InputError) else BatchFailure.SET_ASIDE
         if isinstance(error, PlaceError | TryAgainError | OSError):
-            failed = Failed.MAY_PASS
-        folded = Folded(run.name, 0.0, None, failed, describe(error).line)
+            failed = BatchFailure.MAY_PASS
+        folded = FoldOutcome(run.name, 0.0, None, failed, describe(error).line)
     run.stored = None
     return run, folded._replace(seconds=time.monotonic() - started)
 
@@ -283,7 +283,7 @@ class StoppedError(Exception):
     """The follower was stopped before a batch that failed could be repeated."""
 
 
-class Followed(NamedTuple):
+class ClusterBatch(NamedTuple):
     """One batch of one cluster."""
 
     cluster: str
@@ -304,7 +304,7 @@ class Followed(NamedTuple):
 class Follower:
     """Follows one landing; *report* hears of each batch of each cluster."""
 
-    def __init__(self, spark: SparkSession, request: FollowOptions, report: Callable[[Followed], None]) -> None:
+    def __init__(self, spark: SparkSession, request: FollowOptions, report: Callable[[ClusterBatch], None]) -> None:
         self._spark = spark
         self._request = request
         self._report = report
@@ -435,7 +435,9 @@ class Follower:
                 self._set_cluster_aside(result.cluster, result.line)
             else:
                 self._report(
-                    Followed(result.cluster, batch.number, len(todo[result.cluster]), result.seconds, result.outcome)
+                    ClusterBatch(
+                        result.cluster, batch.number, len(todo[result.cluster]), result.seconds, result.outcome
+                    )
                 )
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
         for line in spread_news(root, sorted(files), self._hooks):

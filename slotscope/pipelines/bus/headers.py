@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.incidents.speech import SentHeader, Speech, SpeechFolder
+from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
@@ -27,7 +27,7 @@ NOTE = pa.schema(
     {"kind": pa.string(), "texts": pa.list_(pa.string()), "numbers": pa.list_(pa.int64()), "state": pa.binary()}
 )
 """A span with its texts and numbers, or the state of a node."""
-SPEECH, STATE = "speech", "state"
+CLAIM, STATE = "claim", "state"
 _Note = tuple[str, list[str], list[int], bytes | None]
 
 
@@ -67,7 +67,7 @@ NO_STATES = HeaderStates(0, -1)
 class Headers(NamedTuple):
     """Spans of all headers, and the states to continue from."""
 
-    spans: list[Speech]
+    spans: list[ClaimSpan]
     states: dict[str, bytes]
 
 
@@ -105,8 +105,8 @@ def headers_of(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
     headers = Headers([], {})
     for batch in batches:
         for kind, texts, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if kind == SPEECH:
-                headers.spans.append(_speech(texts, numbers))
+            if kind == CLAIM:
+                headers.spans.append(_claim_span(texts, numbers))
             else:
                 headers.states[texts[0]] = state
     for node, state in states.of_node.items():
@@ -132,7 +132,7 @@ def message_notes(run: Run, basis: Basis, states: HeaderStates) -> Iterator[pa.R
 def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
     """Fold the headers (`HEADERS`) of one node after the other, in order of their messages; yield `NOTE`."""
     thresholds = Thresholds(basis.node_timeout_ms * 1_000_000)
-    node: SpeechFolder | None = None
+    node: ClaimFolder | None = None
     is_saved = False
     for batch in batches:
         notes: list[_Note] = []
@@ -143,7 +143,7 @@ def fold_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderSt
                 if node is not None:
                     notes += _closing(node, basis, is_saved=is_saved)
                 known = states.of_node.get(sender)
-                node = SpeechFolder(sender, thresholds) if known is None else _loaded(sender, known)
+                node = ClaimFolder(sender, thresholds) if known is None else _loaded(sender, known)
                 is_saved = states.settled_id < 0
             if not is_saved and header.ref >= states.settled_id:
                 notes.append((STATE, [sender], [], save(node)))
@@ -189,7 +189,7 @@ class _Columns:
         return pairwise(edges)
 
     def alike(self, start: int, end: int) -> tuple[SentHeader, int, int]:
-        """Return the arguments of `SpeechFolder.feed_alike` for these rows."""
+        """Return the arguments of `ClaimFolder.feed_alike` for these rows."""
         return self.row(end - 1)[1], end - start, int(self._offset[start:end].max())
 
 
@@ -201,17 +201,17 @@ def _coded(column: pa.Array) -> tuple[list[str] | None, NDArray[np.int64]]:
     return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
 
 
-def _loaded(node: str, state: bytes) -> SpeechFolder:
+def _loaded(node: str, state: bytes) -> ClaimFolder:
     folder = load(state, source=f"{STATE_SOURCE} of the headers of {node}")
-    assert isinstance(folder, SpeechFolder)
+    assert isinstance(folder, ClaimFolder)
     return folder
 
 
-def _closing(node: SpeechFolder, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
+def _closing(node: ClaimFolder, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
     if not is_saved:
         yield STATE, [node.node], [], save(node)
     for span in node.finish(basis.last_ns):
-        yield SPEECH, [span.node, span.replicaof], [int(value) for value in span if not isinstance(value, str)], None
+        yield CLAIM, [span.node, span.replicaof], [int(value) for value in span if not isinstance(value, str)], None
 
 
 def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
@@ -219,12 +219,12 @@ def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=NOTE)
 
 
-def _speech(texts: list[str], numbers: list[int]) -> Speech:
+def _claim_span(texts: list[str], numbers: list[int]) -> ClaimSpan:
     """Return the span of a row that `_closing` made."""
     node, replicaof = texts
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
     current, config, slots, state, first_offset, last_offset = claims
-    return Speech(
+    return ClaimSpan(
         node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
         first_offset, last_offset, bool(silent_after),
     )  # fmt: skip

@@ -38,7 +38,7 @@ from slotscope.pipelines.bus.findings import check_figures, recent_since, write_
 from slotscope.pipelines.bus.headers import Basis, Headers, basis_of, headers_of, read_headers, task_notes
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
-from slotscope.pipelines.bus.states import UNREADABLE, Batch, State, States
+from slotscope.pipelines.bus.states import UNREADABLE, Batch, FoldState, States
 from slotscope.runtime import text
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, parallelism, runs_here
@@ -53,7 +53,7 @@ from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.captured import AHEAD, CAPTURED, MessageTable
 from slotscope.sources.bus.evidence import JOB, CaptureOptions, capture_task, start_of
 from slotscope.sources.bus.observers import MACHINES_BESIDE, ReplayOptions, replay_beside, replay_task
-from slotscope.sources.bus.point_series import LATENESS_NS, Reading
+from slotscope.sources.bus.point_series import LATENESS_NS, ReplayProgress
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.transforms.history_frames import (
     KIND,
@@ -85,7 +85,7 @@ BYTES_HERE_MAX = 8 << 20
 """Bytes of inputs up to which the driver holds messages and evidence instead of Spark."""
 
 
-class _Read(NamedTuple):
+class _ReadRows(NamedTuple):
     """Rows of the reading task: all *rows*, those *seen* on the driver, without bulk, and whether machines ran beside."""
 
     rows: Rows
@@ -123,7 +123,7 @@ class HistoryReplay:
             return self.fold(run)
 
     def new_run(self) -> Run:
-        """The run that this replay is to be, which has not begun."""
+        """The run that this replay is to be, not started yet."""
         request, cluster = self._request, self._request.cluster or self._inputs.cluster
         name = request.snapshot or self._continued(cluster) or ""
         return Run(
@@ -161,7 +161,7 @@ class HistoryReplay:
             self._run.begin_anew()
             return self._fold(None)
 
-    def _fold(self, state: State | None) -> Outcome:
+    def _fold(self, state: FoldState | None) -> Outcome:
         """Continue from *state*, or from the start after late packets."""
         read, facts = self._read(state)
         if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
@@ -196,19 +196,19 @@ class HistoryReplay:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def _read(self, state: State | None) -> tuple[_Read, dict[str, Any]]:
+    def _read(self, state: FoldState | None) -> tuple[_ReadRows, dict[str, Any]]:
         """Read new inputs and show progress."""
         known = state.options["files"] if state is not None else {}
         if self._spark is None:
             return self._read_into(state, "")
         new = {path: size for path, size in self._inputs.sizes().items() if path not in known}
         captured_bytes = sum(new.get(file.path, 0) for file in self._inputs.captures)
-        with Reading(captured_bytes, is_here=runs_here(self._spark)) as reading:
+        with ReplayProgress(captured_bytes, is_here=runs_here(self._spark)) as reading:
             files = f"{text.plural(len(new), 'file')}, {text.size(sum(new.values()))}"
             with progress("reading", how_far(self._spark, "tasks", files, reading.share)):
                 return self._read_into(state, reading.path)
 
-    def _read_into(self, state: State | None, meter: str) -> tuple[_Read, dict[str, Any]]:
+    def _read_into(self, state: FoldState | None, meter: str) -> tuple[_ReadRows, dict[str, Any]]:
         request = self._request
         known = state.options["files"] if state is not None else {}
         statements = PollsAndLogs(
@@ -243,22 +243,22 @@ class HistoryReplay:
         is_small = bool(self._inputs.captures) and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
         if is_small:
             seen: Any = rows.toArrow()
-            read = _Read(seen, seen, states is not None)
+            read = _ReadRows(seen, seen, states is not None)
         else:
             seen = self._keep(rows).where(~F.col(KIND).isin(*captured.BULK)).toArrow()
-            read = _Read(rows, seen, states is not None)
+            read = _ReadRows(rows, seen, states is not None)
         return read, _facts(seen)
 
-    def _read_here(self, options: CaptureOptions, state: State | None) -> tuple[_Read, dict[str, Any]]:
+    def _read_here(self, options: CaptureOptions, state: FoldState | None) -> tuple[_ReadRows, dict[str, Any]]:
         """Read and replay in this process."""
         states = self._states.of_processes_here(self._run, sys.maxsize) if state is not None else {}
         start = pa.record_batch({"id": pa.array([0])})
         read = capture_task(iter([start]), options)
         batches = replay_beside(read, self._request.profile, states, sys.maxsize, batches_ahead=AHEAD)
         seen = pa.Table.from_batches(batches, CAPTURED)
-        return _Read(seen, seen, with_machines=True), _facts(seen)
+        return _ReadRows(seen, seen, with_machines=True), _facts(seen)
 
-    def _message_table(self, state: State | None) -> MessageTable | None:
+    def _message_table(self, state: FoldState | None) -> MessageTable | None:
         """Return the table for the task's messages; None where their cluster is unknown before they are read."""
         run = self._run
         if run.cluster is None or self._spark is None or not runs_here(self._spark):
@@ -268,7 +268,7 @@ class HistoryReplay:
         noted = bind(task_notes, run=ours, states=self._states.of_headers(run, state))
         return MessageTable(ours, HELD_ROWS_MAX, tables.STAGED_ROWS, noted)
 
-    def _states_beside(self, state: State | None) -> dict[str, bytes] | None:
+    def _states_beside(self, state: FoldState | None) -> dict[str, bytes] | None:
         """The states of the processes whose machines run beside the reading, in a second process of the same task; None for no such process."""
         if self._spark is None or not runs_here(self._spark):
             return None
@@ -276,7 +276,7 @@ class HistoryReplay:
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 
-    def _replayed(self, read: _Read, facts: dict[str, Any], state: State | None) -> Rows:
+    def _replayed(self, read: _ReadRows, facts: dict[str, Any], state: FoldState | None) -> Rows:
         """Return the packed rows of the machines."""
         rows = read.rows
         spark = self._spark
@@ -292,7 +292,7 @@ class HistoryReplay:
         return beliefs
 
     def _replay(
-        self, spark: SparkSession, read: Rows, facts: dict[str, Any], state: State | None, beside: int
+        self, spark: SparkSession, read: Rows, facts: dict[str, Any], state: FoldState | None, beside: int
     ) -> DataFrame:
         """Run the machines of all processes but the first *beside*, each in one of Spark's tasks."""
         request = self._request
@@ -310,7 +310,7 @@ class HistoryReplay:
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write_captured(self, read: _Read, facts: dict[str, Any], state: State | None) -> None:
+    def _write_captured(self, read: _ReadRows, facts: dict[str, Any], state: FoldState | None) -> None:
         """Write the tables of captures; they need no machine."""
         changes = [*self._seen(read, facts, state), *self._beside_packets(read.seen, facts, state)]
         if facts["left_out"] or state is None:
@@ -320,24 +320,24 @@ class HistoryReplay:
             )
         tables.apply_changes(changes, self._run)
 
-    def _replaced_messages(self, state: State | None) -> str:
+    def _replaced_messages(self, state: FoldState | None) -> str:
         """The condition of stored messages that this fold replaces or removes."""
         return f"{_new_messages(state)} OR {self._expired(state)}"
 
-    def _expired(self, state: State | None) -> str:
+    def _expired(self, state: FoldState | None) -> str:
         """The condition of stored messages and polls that are too old to keep; it advances in steps, so few batches rewrite files for it."""
         if state is None or self._keep_ns is None:
             return "FALSE"
         step_ns = max(1, self._keep_ns // EXPIRY_STEPS)
         return f"ts_ns < {(state.options['last_ns'] - self._keep_ns) // step_ns * step_ns}"
 
-    def _recent_since(self, state: State | None) -> int:
+    def _recent_since(self, state: FoldState | None) -> int:
         """Return the time from which this batch finds incidents again; 0 for all."""
         if state is None or self._batch is None:
             return 0
         return recent_since(state.options["last_ns"], self._lateness_ns)
 
-    def _headers(self, seen: pa.Table, facts: dict[str, Any], state: State | None, basis: Basis) -> Headers:
+    def _headers(self, seen: pa.Table, facts: dict[str, Any], state: FoldState | None, basis: Basis) -> Headers:
         """Return headers from the notes of the task, else from the table."""
         states = self._states.of_headers(self._run, state).settled_by(facts)
         notes = [unpacked_table(blob) for _, blob in blobs_of(of_kind(seen, captured.NOTES))]
@@ -346,7 +346,7 @@ class HistoryReplay:
         return read_headers(self._run, basis, states)
 
     def _write(
-        self, seen: pa.Table, replayed_rows: Rows, facts: dict[str, Any], state: State | None, basis: Basis
+        self, seen: pa.Table, replayed_rows: Rows, facts: dict[str, Any], state: FoldState | None, basis: Basis
     ) -> Outcome:
         """Write the tables of the machines and those derived from them, then the states, and last the row that completes the run."""
         run, request = self._run, self._request
@@ -391,7 +391,7 @@ class HistoryReplay:
         )
         tables.apply_change(Change(with_times(find_owners(views), history.SLOT_OWNERS), history.SLOT_OWNERS), run)
 
-    def _seen(self, read: _Read, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+    def _seen(self, read: _ReadRows, facts: dict[str, Any], state: FoldState | None) -> Iterator[Change]:
         """The tables of the captures; messages that *state* has not settled are replaced."""
         lasting = self._replaced_messages(state)
         rows, seen = read.rows, read.seen
@@ -410,7 +410,7 @@ class HistoryReplay:
         if self._inputs.recorded:
             yield Change(unpacked(seen, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
 
-    def _believed(self, replayed_rows: Rows, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+    def _believed(self, replayed_rows: Rows, facts: dict[str, Any], state: FoldState | None) -> Iterator[Change]:
         """The tables of the machines; rows that *state* has not settled are replaced."""
         lasting = "TRUE" if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
         kinds = (
@@ -436,7 +436,7 @@ class HistoryReplay:
             rows = rows.withColumn("source", F.lit("bus"))
         return with_times(rows, table)
 
-    def _beside_packets(self, seen: pa.Table, facts: dict[str, Any], state: State | None) -> Iterator[Change]:
+    def _beside_packets(self, seen: pa.Table, facts: dict[str, Any], state: FoldState | None) -> Iterator[Change]:
         """Polls, log events and metrics of new files; rows of known files stay."""
         known = state.options["files"] if state is not None else {}
         recorded = [file.path for file in self._inputs.recorded]
@@ -452,7 +452,7 @@ class HistoryReplay:
             yield Change(samples, history.METRIC_SAMPLES, f"line > {facts['metrics_before']}")
 
 
-def _new_messages(state: State | None) -> str:
+def _new_messages(state: FoldState | None) -> str:
     """The condition of messages that *state* has not settled."""
     return "TRUE" if state is None else f"message_id >= {state.messages}"
 
@@ -464,6 +464,6 @@ def _facts(seen: pa.Table) -> dict[str, Any]:
     return facts
 
 
-def _stored(read: _Read) -> int:
+def _stored(read: _ReadRows) -> int:
     """How many messages the task has staged itself."""
     return int(pc.sum(of_kind(read.seen, captured.STORED).column("number")).as_py() or 0)

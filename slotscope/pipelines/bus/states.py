@@ -47,7 +47,7 @@ class Batch(NamedTuple):
     number: int
 
 
-class State(NamedTuple):
+class FoldState(NamedTuple):
     """Where the last fold stopped."""
 
     options: dict[str, Any]
@@ -72,7 +72,7 @@ class States:
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
         self.warnings: list[Caveat] = []
 
-    def last(self, run: Run) -> State | None:
+    def last(self, run: Run) -> FoldState | None:
         """The state that the last fold of the snapshot of *run* left, if it holds the beginning of the inputs."""
         rows = run.read(history.REPLAY_STATE, where=f"part = '{CAPTURE_PART}'", staged=False)
         row = next(iter(rows), None)
@@ -81,14 +81,14 @@ class States:
         if row["version"] != STATE_VERSION:
             self.warnings.append(UNREADABLE)
             return None
-        state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
+        state = FoldState(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
         has_same_options = {name: state.options.get(name) for name in self._options()} == self._options()
         if self._batch is not None:
             self._check_stream(state, has_same_options)
             return state
         return state if has_same_options and self._continues(state) else None
 
-    def _check_stream(self, state: State, has_same_options: bool) -> None:
+    def _check_stream(self, state: FoldState, has_same_options: bool) -> None:
         """Raise InputError where a stream cannot continue from *state*."""
         request = self._request
         if not has_same_options:
@@ -101,7 +101,7 @@ class States:
                 " deleted; use disjoint --clusters, or another --root"
             )
 
-    def _continues(self, state: State) -> bool:
+    def _continues(self, state: FoldState) -> bool:
         """Whether all old files are here unchanged, and the new captures are younger."""
         sizes = self._inputs.sizes()
         if any(sizes.get(path) != size for path, size in state.options["files"].items()):
@@ -111,7 +111,7 @@ class States:
         new = self.new_captures(state)
         return all(file.from_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
 
-    def new_captures(self, state: State | None) -> list[CaptureFile]:
+    def new_captures(self, state: FoldState | None) -> list[CaptureFile]:
         """The captures that *state* does not hold, in their order."""
         known = state.options["files"] if state is not None else {}
         new = [file for file in self._inputs.captures if file.path not in known]
@@ -131,7 +131,7 @@ class States:
         rows = run.query(f"{PROCESSES} LIMIT {count}", history.REPLAY_STATE, staged=False)
         return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
-    def of_headers(self, run: Run, state: State | None) -> HeaderStates:
+    def of_headers(self, run: Run, state: FoldState | None) -> HeaderStates:
         """Return states of headers before this fold; none were kept while the node timeout was uncertain."""
         if state is None or not state.settled_by:
             return NO_STATES

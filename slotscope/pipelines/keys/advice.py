@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.advice.changes import Change, Condition, conditions_for, rank_changes
-from cluster_core.advice.totals import WALKED, Held, Splittable, Totals, expiries, splits
+from cluster_core.advice.totals import WALKED, PrefixTotals, Splittable, Totals, expiries, splits
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_named
 from cluster_core.rdb.grammar import KEY_TYPES
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
@@ -187,7 +187,9 @@ def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, summed:
         ),
     ]
     held = [
-        Held(row["scope_value"], row["keys"], row["expires"], row["weight_bytes"] or 0, row["untouched_30d_bytes"])
+        PrefixTotals(
+            row["scope_value"], row["keys"], row["expires"], row["weight_bytes"] or 0, row["untouched_30d_bytes"]
+        )
         for row in use
     ]
     mean = sum(nodes) // len(nodes) if nodes else summed.now

@@ -23,7 +23,7 @@ from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, newest_dumps, plan_units
-from slotscope.sources.values.part import STYLES, PartFacts, Wanted, write_part
+from slotscope.sources.values.part import STYLES, ExportSettings, PartFacts, write_part
 
 if TYPE_CHECKING:
     from slotscope.pipelines.keys.options import ExportOptions
@@ -68,12 +68,12 @@ def export_dumps(request: ExportOptions) -> dict[str, Any]:
     return _Folder(request, wanted, files, units, older).write(workers)
 
 
-def _wanted(request: ExportOptions) -> Wanted:
+def _wanted(request: ExportOptions) -> ExportSettings:
     release = NEWEST if request.target is None else read_option("--target", request.target, release_of)
     keys_max = None if request.limit is None else read_option("--limit", request.limit, count_of)
     conditions = {name: given for name in CONDITIONS if (given := getattr(request, name)) not in (None, ())}
     style = STYLES[request.to]
-    return Wanted(
+    return ExportSettings(
         key_filter(**conditions),
         style,
         release,
@@ -96,7 +96,9 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
     return options
 
 
-def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
+def _in_turn(
+    units: Sequence[RdbUnit], wanted: ExportSettings, write: Callable[[int, ExportSettings], PartFacts]
+) -> list[PartFacts]:
     """Write *units* one by one, up to the wanted number of keys."""
     parts: list[PartFacts] = []
     for number, unit in enumerate(units):
@@ -111,7 +113,7 @@ class _Folder:
     def __init__(
         self,
         request: ExportOptions,
-        wanted: Wanted,
+        wanted: ExportSettings,
         files: Sequence[InputFile],
         units: Sequence[RdbUnit],
         older: Mapping[str, str],
@@ -189,7 +191,7 @@ class _Folder:
     def _path(self, number: int) -> str:
         return os.path.join(self._work, self._name(number))
 
-    def _part(self, number: int, wanted: Wanted) -> PartFacts:
+    def _part(self, number: int, wanted: ExportSettings) -> PartFacts:
         """Write one part, unless it is written."""
         if number not in self._done:
             with open(self._path(number), "wb") as out:

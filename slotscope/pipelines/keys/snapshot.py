@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.kinds import Severity
-from cluster_core.load.unread import WHOLE, Attribution, FileUnread, Unread, attribute
+from cluster_core.load.unread import WHOLE, Attribution, FileUnread, UnreadInputs, attribute
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
@@ -51,7 +51,7 @@ from slotscope.sources.rdb.data_source import read_dumps
 from slotscope.transforms import snapshot_tables, snapshot_warnings
 from slotscope.transforms.partial_sums import PartialSums, read_units
 from slotscope.transforms.snapshot_tables import RATE_BOUNDS, SnapshotTables
-from slotscope.transforms.snapshot_warnings import Foreign
+from slotscope.transforms.snapshot_warnings import ForeignKeys
 
 JOB = "key-slots"
 KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops", "idle", "counters")
@@ -70,9 +70,9 @@ class KeySnapshot:
     units: list[UnitFacts]
     bad_count: int
     bad: list[tuple[str, int, str]]
-    keys_by_owner: list[Foreign] = field(default_factory=list)
+    keys_by_owner: list[ForeignKeys] = field(default_factory=list)
     attributions: dict[str, Attribution] = field(default_factory=dict)
-    unread: Unread = WHOLE
+    unread: UnreadInputs = WHOLE
 
     @classmethod
     def read(cls, spark: SparkSession, request: KeyOptions, *, advice: bool = False) -> KeySnapshot:
@@ -307,7 +307,7 @@ OF_ONE: Final = ("aof", "keys", "rdb", "topology", "cluster", "html")
 """Options that are set per cluster."""
 
 
-class Counted(NamedTuple):
+class SnapshotOutcome(NamedTuple):
     """The outcome of one cluster: its snapshot, warnings of severity error, and *page*, or the *failure*."""
 
     cluster: str
@@ -325,7 +325,7 @@ class Counted(NamedTuple):
         return (*self[:-1], self.failure.line if self.failure else None)
 
 
-COLUMNS: Final = (*Counted._fields[:-1], "reason")
+COLUMNS: Final = (*SnapshotOutcome._fields[:-1], "reason")
 COLUMNS_SHOWN: Final = COLUMNS.index("page")
 """Columns of the table in a terminal; a reason was printed when its cluster failed."""
 
@@ -345,7 +345,7 @@ def requests_of(request: KeyOptions, parse: Callable[[Sequence[str]], KeyOptions
     return asked
 
 
-def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Iterator[Counted]:
+def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Iterator[SnapshotOutcome]:
     """Read the inputs of each request into a snapshot with a page, several at a time; yield the outcomes as they end."""
     done = 0
     pool = ThreadPoolExecutor(AT_ONCE, "cluster")
@@ -361,21 +361,21 @@ def count_clusters(spark: SparkSession, requests: Sequence[KeyOptions]) -> Itera
             pool.shutdown(cancel_futures=True)
 
 
-def _outcome(request: KeyOptions, ended: Future[str]) -> Counted:
+def _outcome(request: KeyOptions, ended: Future[str]) -> SnapshotOutcome:
     """Return the outcome of one cluster; pages are written one by one, since they share the list of pages."""
     cluster = str(request.cluster)
     error = ended.exception()
     if error is not None:
-        return Counted(cluster, failure=describe(error))
+        return SnapshotOutcome(cluster, failure=describe(error))
     try:
         report = load_report(request.root, ended.result(), time.time_ns() // 1_000_000)
         page = deliver(report, root=request.root, html=request.html, stream=None)
     except (ClusterCoreError, InputError, TryAgainError, OSError) as trouble:
-        return Counted(cluster, ended.result(), failure=describe(trouble))
+        return SnapshotOutcome(cluster, ended.result(), failure=describe(trouble))
     state = "partial" if report.bad_records else "finished"
     errors = sum(warning.severity is Severity.ERROR for warning in report.warnings)
     read = sum(source.file_bytes for source in report.sources)
-    return Counted(cluster, report.snapshot_id, state, report.keys, read, errors, page)
+    return SnapshotOutcome(cluster, report.snapshot_id, state, report.keys, read, errors, page)
 
 
 def _count(spark: SparkSession, request: KeyOptions) -> str:
@@ -388,7 +388,7 @@ def _count(spark: SparkSession, request: KeyOptions) -> str:
         return count_keys(spark, request)
 
 
-def exit_code(clusters: Sequence[Counted]) -> int:
+def exit_code(clusters: Sequence[SnapshotOutcome]) -> int:
     """The exit code of a job over *clusters*."""
     return code_of_all(
         [outcome.failure for outcome in clusters], is_partial=any(outcome.state == "partial" for outcome in clusters)

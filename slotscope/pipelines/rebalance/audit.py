@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cluster_core.rebalance.audit import (
     STANDARD_ERRORS,
     Finding,
-    Measured,
+    MasterLoads,
     audit_left_behind,
     audit_load,
     audit_owners,
@@ -46,11 +46,11 @@ def audit_plan(request: AuditOptions) -> tuple[StoredPlan, list[Finding]]:
         raise InputError("--window and --seconds must be 0 or more")
     stored = read_unchanged_plan(request.root, request.plan)
     access = request.access.with_password(request.access.password())
-    how = Measuring(request.seconds, request.rate, request.window)
+    how = MeasuringLimits(request.seconds, request.rate, request.window)
     return stored, audit_cluster(request.root, stored, request.cluster, access, how)
 
 
-class Measuring(NamedTuple):
+class MeasuringLimits(NamedTuple):
     """Limits of measuring a live cluster: *seconds* and *rate* for memory, the *window* for processor time."""
 
     seconds: float
@@ -58,7 +58,7 @@ class Measuring(NamedTuple):
     window: float = 0.0
 
 
-def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: Measuring) -> list[Finding]:
+def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: MeasuringLimits) -> list[Finding]:
     """Audit *stored* on the cluster of the node *cluster*, and write the findings."""
     first = parse_address(cluster)
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
@@ -113,7 +113,7 @@ def _left_behind(visits: Sequence[Visit], moved: Mapping[int, str]) -> dict[tupl
     return left
 
 
-def _measured(stored: StoredPlan, first: Address, access: Access, how: Measuring) -> list[Measured]:
+def _measured(stored: StoredPlan, first: Address, access: Access, how: MeasuringLimits) -> list[MasterLoads]:
     """Measure the resources of the plan, in its order, as for a new plan; those that live servers do not report have no loads."""
     wanted = list(stored.problem.loads)
     window_s = how.window if "cpu_usec" in wanted else 0.0
@@ -121,27 +121,27 @@ def _measured(stored: StoredPlan, first: Address, access: Access, how: Measuring
     try:
         weights = weigh_slots(first, access, seconds=how.seconds, rate=how.rate, window_s=window_s, memory=memory)
     except InputError as error:
-        return [Measured(name, {}, "not measured", reason=str(error)) for name in wanted]
+        return [MasterLoads(name, {}, "not measured", reason=str(error)) for name in wanted]
     owners = {node.id: node.slots for node in weights.topology.masters() if node.slots}
     loads = {
         name: {node: float(sum(row[slot] for slot in slots)) for node, slots in owners.items()}
         for name, row in weights.loads.items()
     }
-    keys = Measured("keys", loads["keys"], "keys of every slot")
-    measurements = {"keys": keys, MEMORY: Measured(MEMORY, {}, "not measured", reason="--seconds is 0")}
+    keys = MasterLoads("keys", loads["keys"], "keys of every slot")
+    measurements = {"keys": keys, MEMORY: MasterLoads(MEMORY, {}, "not measured", reason="--seconds is 0")}
     if memory:
         measurements[MEMORY] = _memory(weights, owners, loads[MEMORY])
     reason = "memory was measured; live servers do not report dump sizes"
     measurements[DUMPED] = replace(measurements[MEMORY], resource=DUMPED, reason=reason)
     reason = "--window measures it" if not window_s else "the servers do not report it"
-    measurements["cpu_usec"] = Measured("cpu_usec", {}, "not measured", reason=reason)
+    measurements["cpu_usec"] = MasterLoads("cpu_usec", {}, "not measured", reason=reason)
     if "cpu_usec" in loads:
-        measurements["cpu_usec"] = Measured("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
-    unknown = Measured("", {}, "not measured", reason="it is not measured at live servers")
+        measurements["cpu_usec"] = MasterLoads("cpu_usec", loads["cpu_usec"], f"SLOT-STATS over {window_s:g} s")
+    unknown = MasterLoads("", {}, "not measured", reason="it is not measured at live servers")
     return [measurements.get(name) or replace(unknown, resource=name) for name in wanted]
 
 
-def _memory(weights: SlotWeights, owners: Mapping[str, SlotSet], loads: Mapping[str, float]) -> Measured:
+def _memory(weights: SlotWeights, owners: Mapping[str, SlotSet], loads: Mapping[str, float]) -> MasterLoads:
     """Return the memory of each master with its standard error."""
     errors = {}
     for node, slots in owners.items():
@@ -153,4 +153,4 @@ def _memory(weights: SlotWeights, owners: Mapping[str, SlotSet], loads: Mapping[
         sum(estimate.keys for estimate in weights.memory),
     )
     basis = f"MEMORY USAGE of {measured:,} of {keys:,} keys" if weights.memory else "memory-bytes of SLOT-STATS"
-    return Measured(MEMORY, loads, basis, errors)
+    return MasterLoads(MEMORY, loads, basis, errors)

@@ -8,13 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
-from cluster_core.rebalance.execution.cluster_now import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Steps, Wait, read_journal
+from cluster_core.rebalance.execution.cluster_now import MigrationPath
+from cluster_core.rebalance.execution.effects import (
+    AppendToJournal,
+    Ask,
+    Clock,
+    Latency,
+    ReadState,
+    Steps,
+    Wait,
+    read_journal,
+)
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
     Execution,
@@ -22,7 +31,7 @@ from cluster_core.rebalance.execution.machine import (
     Verdict,
     moved_so_far,
 )
-from cluster_core.rebalance.execution.situation import Settings, Situation, failover_notes, foresee, see
+from cluster_core.rebalance.execution.situation import Settings, Situation, failover_notes, forecast_run, see
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.reports.rebalance.execution import command_text, dry_run_document, dry_run_json
@@ -44,7 +53,7 @@ Done = TypeVar("Done")
 SECONDS_MAX = 1e9
 
 
-class Executed(NamedTuple):
+class ExecutionOutcome(NamedTuple):
     """The exit code, and the dry run as JSON if there was one."""
 
     code: int
@@ -64,7 +73,7 @@ def execute_plan(request: ExecuteOptions) -> int:
 
 def execute(
     root: str, stored: StoredPlan, cluster: str, access: Access, how: MoveOptions, *, as_json: bool
-) -> Executed:
+) -> ExecutionOutcome:
     """Print the dry run for the cluster of the node *cluster*, and with --apply carry the plan out."""
     for line in partial_lines(stored.unread):
         tell(line)
@@ -79,15 +88,17 @@ def execute(
         bytes_per_s_max=how.bytes_per_s_max,
         latency_ms_max=how.latency_ms_max,
     )
-    path = None if how.path == "auto" else Path(how.path.replace("-", " "))
+    path = None if how.path == "auto" else MigrationPath(how.path.replace("-", " "))
     try:
         seen = _preview(root, stored, nodes, settings, path, how, as_json)
-        return Executed(carry_out(root, stored, nodes, settings, path), seen.dry_run) if how.apply else seen
+        return ExecutionOutcome(carry_out(root, stored, nodes, settings, path), seen.dry_run) if how.apply else seen
     finally:
         nodes.close()
 
 
-def carry_out(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None) -> int:
+def carry_out(
+    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: MigrationPath | None = None
+) -> int:
     """Carry *stored* out on *path*, by default the fastest one; return the exit code."""
     with executing(root, stored.plan_id) as journal:
         execution = Execution(stored, journal.read(), path, settings)
@@ -136,12 +147,12 @@ def _answer(
             result: Done = end.value
             return result
         answer = None
-        if isinstance(effect, Look):
+        if isinstance(effect, ReadState):
             answer = nodes.look(effect.nodes, effect.within_s)
         elif isinstance(effect, Ask):
             journal.confirm()
             answer = nodes.ask(effect)
-        elif isinstance(effect, Note):
+        elif isinstance(effect, AppendToJournal):
             journal.write(effect.steps)
         elif isinstance(effect, Wait):
             woken.wait(effect.seconds)
@@ -173,24 +184,24 @@ class ProgressPrinter:
 
 
 def _preview(
-    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
-) -> Executed:  # fmt: skip
+    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: MigrationPath | None, how: MoveOptions, as_json: bool
+) -> ExecutionOutcome:  # fmt: skip
     """Print the dry run and write its commands; return its exit code."""
     if how.apply and not how.commands and not as_json:
-        return Executed(OK)
+        return ExecutionOutcome(OK)
     journal = PlanJournal(root, stored.plan_id)
     now = _answer(see(stored, read_journal(journal.read())), nodes, journal)
     for sentence in failover_notes(stored, now):
         tell(sentence)
     stored = now.stored
-    prospect = foresee(stored, now.sight, now.journal, path, settings)
+    prospect = forecast_run(stored, now.sight, now.journal, path, settings)
     if how.commands == "-":
         sys.stdout.write(command_text(stored, prospect))
     elif how.commands:
-        FilePath(how.commands).write_text(command_text(stored, prospect), encoding="utf-8")
+        Path(how.commands).write_text(command_text(stored, prospect), encoding="utf-8")
     known = dry_run_json(stored, prospect) if as_json else None
     code = OK if how.apply else _show(stored, prospect, settings, as_json)
-    return Executed(code, known)
+    return ExecutionOutcome(code, known)
 
 
 def _show(stored: StoredPlan, prospect: Situation, settings: Settings, as_json: bool) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import Part
-from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
+from cluster_core.load.unread import WHOLE, FileUnread, UnreadInputs, together
 from cluster_core.memory.model import Exactness, MemoryBasis
 from cluster_core.rebalance.execution.situation import HEADROOM
 from cluster_core.rebalance.goal.placement import NOTHING, NodeOption, Placement, masters_of, owners_of, read_placement
@@ -77,7 +77,7 @@ class Inputs:
     snapshot_id: str = NO_SNAPSHOT
     activity: Activity | None = None
     combined: str = "last"
-    unread: Unread = WHOLE
+    unread: UnreadInputs = WHOLE
     warnings: Sequence[Caveat] = ()
     capacity: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memory_error: float | None = None
@@ -124,7 +124,7 @@ def find_inputs(request: PlanningOptions) -> PlannerInput:
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, Unread(unread_activity)]),
+            together([weights.unread, UnreadInputs(unread_activity)]),
             [*foreign_load(weights), *memory_limit_caveats(limits)],
             {node: {"memory_bytes": size} for node, size in limits.capacity.items()},
         ),
@@ -174,7 +174,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> PlannerInput:
     return PlannerInput(inputs, problem, nodes, warnings)
 
 
-def _refusal(unread: Unread) -> str:
+def _refusal(unread: UnreadInputs) -> str:
     *files, whole = unread_lines(unread)
     return (
         f"the snapshot is partial: {'; '.join(files)}; {whole}. Slots would move to nodes with unread keys: read the inputs "

@@ -14,8 +14,8 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
-from slotscope.pipelines.rebalance.audit import Measuring, audit_cluster
-from slotscope.pipelines.rebalance.execution import Executed, check_numbers, execute, tell
+from slotscope.pipelines.rebalance.audit import MeasuringLimits, audit_cluster
+from slotscope.pipelines.rebalance.execution import ExecutionOutcome, check_numbers, execute, tell
 from slotscope.pipelines.rebalance.inputs import Inputs, memory_limit_caveats, named_resources, state_problem
 from slotscope.pipelines.rebalance.rows import store_plan
 from slotscope.plans.stored_plans import LIVE, read_unchanged_plan
@@ -37,14 +37,14 @@ SECONDS_MAX = 86_400.0
 RATE_MAX = 100_000.0
 
 
-class Chosen(NamedTuple):
+class ChosenPlan(NamedTuple):
     """The plan to look at or to carry out; *is_new* if it was made now."""
 
     stored: StoredPlan
     is_new: bool
 
 
-def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
+def choose_plan(cluster: str, request: RebalanceOptions) -> ChosenPlan:
     """Return the plan that *request* names, the unfinished one, or a new one; raises InputError and PlanError."""
     check_numbers(request)
     if not 0 < request.seconds <= SECONDS_MAX or (request.rate is not None and not 1 <= request.rate <= RATE_MAX):
@@ -54,14 +54,14 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
     root, first = request.root, parse_address(cluster)
     access = request.access.with_password(request.access.password())
     if request.plan is not None:
-        return Chosen(read_unchanged_plan(root, request.plan), is_new=False)
+        return ChosenPlan(read_unchanged_plan(root, request.plan), is_new=False)
     if request.rollback:
         last = _last_moved(root, first, access, even_ended=True)
-        return Chosen(last or read_unchanged_plan(root, "latest"), is_new=False)
-    begun = None if request.new else _last_moved(root, first, access)
-    if begun is not None:
-        tell(f"plan {begun.plan_id} is unfinished: resuming it; --new starts over")
-        return Chosen(begun, is_new=False)
+        return ChosenPlan(last or read_unchanged_plan(root, "latest"), is_new=False)
+    unfinished = None if request.new else _last_moved(root, first, access)
+    if unfinished is not None:
+        tell(f"plan {unfinished.plan_id} is unfinished: resuming it; --new starts over")
+        return ChosenPlan(unfinished, is_new=False)
     with low_priority():
         with progress("measuring the load of slots"):
             weights = weigh_slots(
@@ -84,17 +84,21 @@ def choose_plan(cluster: str, request: RebalanceOptions) -> Chosen:
     if made.stored.created_at_ms < asked_ms:
         asked = datetime.fromtimestamp(made.stored.created_at_ms / 1000, UTC)
         tell(f"the same plan as of {asked:%Y-%m-%d %H:%M:%S} UTC: slots, loads and limits are as they were")
-    return Chosen(made.stored, is_new=True)
+    return ChosenPlan(made.stored, is_new=True)
 
 
-def carry_out_chosen(cluster: str, request: RebalanceOptions, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
+def carry_out_chosen(
+    cluster: str, request: RebalanceOptions, stored: StoredPlan
+) -> tuple[ExecutionOutcome, list[Finding]]:
     """Show the steps of *stored*, or apply and audit it, as *request* says; findings are those of the audit."""
     access = request.access.with_password(request.access.password())
     done = execute(request.root, stored, cluster, access, request, as_json=request.json)
     if not request.apply or request.rollback or done.code != OK:
         return done, []
     with progress("auditing"):
-        return done, audit_cluster(request.root, stored, cluster, access, Measuring(request.seconds, request.rate))
+        return done, audit_cluster(
+            request.root, stored, cluster, access, MeasuringLimits(request.seconds, request.rate)
+        )
 
 
 def _last_moved(root: str, first: Address, access: Access, *, even_ended: bool = False) -> StoredPlan | None:

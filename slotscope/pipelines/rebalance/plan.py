@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.load.unread import WHOLE, UnreadInputs
 from cluster_core.rebalance import planner
-from cluster_core.rebalance.execution.cluster_now import Path
+from cluster_core.rebalance.execution.cluster_now import MigrationPath
 from cluster_core.rebalance.execution.situation import seconds_of
-from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
+from cluster_core.rebalance.goal.problem import Problem, ScaledProblem, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets, rehost
-from cluster_core.rebalance.plan import Batch, Plan, Room, order_moves
+from cluster_core.rebalance.plan import Batch, MasterRoom, Plan, order_moves
 from cluster_core.rebalance.planner import defragment, hold_back
 from cluster_core.rebalance.stored_plan import (
     PlannedNode,
@@ -37,7 +37,7 @@ class MadePlan:
     """A plan with its problem in whole units, its slots, the limits, and its effect on other loads."""
 
     stored: StoredPlan
-    scaled: Scaled
+    scaled: ScaledProblem
     document: str
     slots: list[SlotRow]
     targets: Targets
@@ -51,7 +51,7 @@ class MadePlan:
         """The estimated seconds: key by key, unless all servers of a live cluster migrate whole slots."""
         stored = self.stored
         has_jobs = stored.snapshot_id == LIVE and not stored.problem.slot_cost
-        return sum(seconds_of(stored, stored.batches, Path.VALKEY_JOBS if has_jobs else Path.LEGACY))
+        return sum(seconds_of(stored, stored.batches, MigrationPath.VALKEY_JOBS if has_jobs else MigrationPath.LEGACY))
 
 
 def make_plan(
@@ -61,7 +61,7 @@ def make_plan(
     snapshot_id: str,
     created_at_ms: int,
     join_ranges: bool = False,
-    unread: Unread = WHOLE,
+    unread: UnreadInputs = WHOLE,
 ) -> MadePlan:
     """Return the plan for *problem* with its batches; PlanError for bad or impossible input.
 
@@ -83,7 +83,7 @@ def make_plan(
     return MadePlan(stored, scaled, document, slots, targets)
 
 
-def _ordered(problem: Problem, made: Plan, rooms: Mapping[str, Room]) -> tuple[Plan, list[Batch]]:
+def _ordered(problem: Problem, made: Plan, rooms: Mapping[str, MasterRoom]) -> tuple[Plan, list[Batch]]:
     """Return the plan without moves that no target ever has room for, and its batches."""
     while True:
         order = order_moves(made.moves, rooms)
@@ -92,7 +92,7 @@ def _ordered(problem: Problem, made: Plan, rooms: Mapping[str, Room]) -> tuple[P
         made = hold_back(problem, made, {move.slot for move in order.left})
 
 
-def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
+def _rooms(scaled: ScaledProblem, targets: Targets) -> dict[str, MasterRoom]:
     """Return the loads and limits of every master while slots move, in the units of the input."""
     counts = Counter(scaled.owner)
     rooms = {}
@@ -105,5 +105,5 @@ def _rooms(scaled: Scaled, targets: Targets) -> dict[str, Room]:
         over = [(load - targets.caps[n][r]) / targets.fair[n][r] for r, load in enumerate(row) if targets.fair[n][r]]
         urgent = math.inf if master.drained else float(max(over, default=Fraction(0)))
         held = tuple(load / unit for load, unit in zip(row, scaled.units, strict=True))
-        rooms[master.id] = Room(held, limits, counts[n], not master.drained, max(0.0, urgent))
+        rooms[master.id] = MasterRoom(held, limits, counts[n], not master.drained, max(0.0, urgent))
     return rooms

@@ -29,7 +29,7 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedRun:
     """A run that failed after the last one of its job that did not."""
 
     job: str
@@ -64,7 +64,7 @@ class ClusterState:
     """Start of the newest incident."""
     per_day: tuple[int, ...] = ()
     """Incidents that began in each of the last seven days, today last."""
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
 
     @property
     def last_day(self) -> int:
@@ -327,11 +327,11 @@ def _load(row: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _failed(runs: list[dict[str, Any]]) -> tuple[Failed, ...]:
+def _failed(runs: list[dict[str, Any]]) -> tuple[FailedRun, ...]:
     """Runs of one cluster that failed after the last that was complete, of each job."""
     ended = {(run["job"], run["state"]): _ms(run["ended_at"]) or 0 for run in runs}
     return tuple(
-        Failed(run["job"], _ms(run["ended_at"]) or 0, run["reason"] or "")
+        FailedRun(run["job"], _ms(run["ended_at"]) or 0, run["reason"] or "")
         for run in runs
         if run["state"] == State.FAILED
         and ended[run["job"], State.FAILED] > ended.get((run["job"], State.COMPLETE), -1)

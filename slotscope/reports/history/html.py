@@ -29,7 +29,7 @@ MARK_KINDS = {
 """Colours of marks by the beginning of a step's kind; other kinds are changes."""
 
 
-class Room(NamedTuple):
+class ListLimits(NamedTuple):
     """How much of each list a page shows."""
 
     findings: int = 300
@@ -39,12 +39,12 @@ class Room(NamedTuple):
     lane_spans: int = 200
     lane_marks: int = 100
 
-    def half(self) -> Room:
+    def half(self) -> ListLimits:
         """Half of everything."""
-        return Room(*(max(count // 2, 1) for count in self))
+        return ListLimits(*(max(count // 2, 1) for count in self))
 
 
-class Timed(Protocol):
+class TimedRecord(Protocol):
     """A record with a first and a last time, in ns."""
 
     @property
@@ -74,7 +74,7 @@ class Mark(NamedTuple):
     step_id: str
 
 
-class Drawn(NamedTuple):
+class DrawnLane(NamedTuple):
     """A lane, ready to be drawn: *now* describes the node at the end, *part* whether it took part in an incident."""
 
     lane: Lane
@@ -87,7 +87,7 @@ class Drawn(NamedTuple):
     part: bool
 
 
-def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
+def draw_lanes(report: HistoryReport, names: Names, room: ListLimits) -> list[DrawnLane]:
     """The lanes of *report*: nodes that took part in an incident come first, before the others whom an incident put out of service for longest, and who took over."""
     marks: dict[str, list[Mark]] = {}
     incidents = report.incidents[: room.incidents]
@@ -136,7 +136,7 @@ def mark_kind(step: StepLine) -> str:
     return next((name for name, begins in MARK_KINDS.items() if step.kind.startswith(begins)), "change")
 
 
-def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, label: str) -> Bar:
+def bar_of(whole: TimedRecord, from_ns: int, to_ns: int, kind: str, label: str) -> Bar:
     """The part of *whole* from *from_ns* to *to_ns*."""
     length = max(whole.last_ns - whole.first_ns, 1)
     start = min(max(from_ns - whole.first_ns, 0), length)
@@ -147,8 +147,8 @@ def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, label: str) -> Bar
 
 
 def _drawn(
-    lane: Lane, report: HistoryReport, names: Names, room: Room, marks: Mapping[str, list[Mark]], part: bool
-) -> Drawn:
+    lane: Lane, report: HistoryReport, names: Names, room: ListLimits, marks: Mapping[str, list[Mark]], part: bool
+) -> DrawnLane:
     now = role_text(lane.roles[-1], names) if lane.roles else "not heard"
     health = lane.healths[-1].health if lane.healths else "fine"
     failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
@@ -157,7 +157,7 @@ def _drawn(
         f" {now}, {health}; held for failed for"
         f" {figure_text('failed_ms', failed_ms)}"
     )
-    return Drawn(
+    return DrawnLane(
         lane,
         now,
         health,
@@ -194,7 +194,7 @@ PAGE_BYTES_MAX = 2_000_000
 
 def render_history(report: HistoryReport) -> str:
     """Return *report* as one page, to be written as UTF-8, of `PAGE_BYTES_MAX` at most; the same report gives the same text."""
-    room = Room()
+    room = ListLimits()
     page = _render(report, room)
     while len(page.encode()) > PAGE_BYTES_MAX and room != room.half():
         room = room.half()
@@ -209,7 +209,7 @@ def to_document(report: HistoryReport) -> Document:
     return Document("history", title, report.verdict[0], (), about, about, of_ms, hand_drawn=drawn)
 
 
-def _render(report: HistoryReport, room: Room) -> str:
+def _render(report: HistoryReport, room: ListLimits) -> str:
     names = {node.node_id: node.name for node in report.nodes}
     context = {
         "report": report,

@@ -20,7 +20,7 @@ from slotscope.reports.document import (
     Tile,
     how_to_read,
 )
-from slotscope.reports.keyspace.report import KeyspaceReport, telling_prefixes, totals
+from slotscope.reports.keyspace.report import KeyspaceReport, distinct_prefixes, totals
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 
@@ -148,7 +148,7 @@ def growth_table(
     details = details or {}
     names = list(dict.fromkeys([*before, *after]))
     if kind == "prefixes":
-        names = telling_prefixes({name: (before.get(name), after.get(name)) for name in names})
+        names = distinct_prefixes({name: (before.get(name), after.get(name)) for name in names})
     rows = [Growth(name, before.get(name), after.get(name), details.get(name, "")) for name in names]
     kept = [row for row in rows if kind == "masters" or row.status != "same"]
     kept.sort(key=lambda row: (*(-abs(row.delta(figure) or 0) for figure in (*SIZES, "keys")), row.name))

@@ -150,7 +150,7 @@ def _key_use(root: str, snapshot_id: str) -> UseReport | None:
     use = load_key_use(root, snapshot_id)
     if use is not None:
         loads = {prefix.name: (prefix.keys, prefix.weight_bytes, prefix.ops_per_s) for prefix in use.prefixes}
-        telling = set(telling_prefixes(loads))
+        telling = set(distinct_prefixes(loads))
         use.prefixes[:] = [prefix for prefix in use.prefixes if prefix.name in telling]
     return use
 
@@ -222,10 +222,8 @@ def _ttl_buckets(rows: list[Row]) -> list[Row]:
     return [bucket for _, bucket in sorted(summed.items())]
 
 
-def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
-    """Return the prefixes of *loads* that say something of their own: none that cuts a hash tag in two, and none with a longer one that has
-    the same load.
-    """
+def distinct_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
+    """Return the prefixes of *loads* that cut no hash tag in two and have no longer prefix with the same load."""
     whole = [name for name in loads if not _cuts_a_tag(name)]
     alike: dict[Hashable, list[bytes]] = {}
     for name in whole:
@@ -234,10 +232,10 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
 
 
 def folded_prefixes(groups: Sequence[Row]) -> list[Row]:
-    """Return the *groups* without redundant prefixes (`telling_prefixes`)."""
+    """Return the *groups* without redundant prefixes (`distinct_prefixes`)."""
     by_name = {group.name: group for group in groups}
     loads = {name: (group.keys, group.serialized_bytes, group.memory_bytes) for name, group in by_name.items()}
-    return [by_name[name] for name in telling_prefixes(loads)]
+    return [by_name[name] for name in distinct_prefixes(loads)]
 
 
 def _cuts_a_tag(prefix: bytes) -> bool:

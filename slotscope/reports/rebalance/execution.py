@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cluster_core.rebalance.audit import LOAD, Finding
-from cluster_core.rebalance.execution.cluster_now import Path
+from cluster_core.rebalance.execution.cluster_now import MigrationPath
 from cluster_core.rebalance.execution.situation import Situation, commands_of, examine
 from cluster_core.rebalance.plan import Batch
 from cluster_core.rebalance.stored_plan import StoredPlan
@@ -80,7 +80,7 @@ def dry_run_document(stored: StoredPlan, prospect: Situation) -> Document:
         ),
         Section("batches", "Batches", [Table("batches", "", columns, jobs, on_terminal=len(jobs))]),
     ]
-    if prospect.path is Path.LEGACY and commands:
+    if prospect.path is MigrationPath.LEGACY and commands:
         count = text.plural(len(commands), "command")
         sections.append(Section("commands", "Commands", [Sentence(f"{count}, slot by slot: --commands - prints them")]))
     else:
@@ -110,7 +110,7 @@ def command_lines(stored: StoredPlan, prospect: Situation, batches: Sequence[Bat
                 host, _, port = addresses[str(arguments[1])].rpartition(":")
                 command_line = f'MIGRATE {host} {port} "" 0 {prospect.migrate_ms} KEYS …   # the keys just listed; with a password, AUTH or AUTH2 before KEYS'
             yield addresses[command.node], command_line
-            if arguments[3:4] == ("NODE",) and arguments[4] != command.node and prospect.path is Path.LEGACY:
+            if arguments[3:4] == ("NODE",) and arguments[4] != command.node and prospect.path is MigrationPath.LEGACY:
                 yield ALL_OTHERS, command_line
 
 

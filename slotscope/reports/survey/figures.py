@@ -10,10 +10,10 @@ from cluster_core.incidents.symptoms import Symptom
 from cluster_core.kinds import Severity
 from cluster_core.load.sampling import (
     HITS_MIN,
-    Draw,
     Estimate,
     GroupEstimate,
     Part,
+    SampledKey,
     biggest,
     chance_of_a_key,
     estimate_all,
@@ -72,10 +72,10 @@ def overview(survey: Survey, *, separators: str) -> Overview:
     marks = separators.encode()
     masters = [_master(master, survey) for master in survey.masters]
     slots = _memory_by_slot(parts) if any(m.slots for m in survey.masters) else {}
-    begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, PREFIX_DEPTH))
+    groups = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, PREFIX_DEPTH))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
     heaviest, heaviest_tags, cold = (
-        _heaviest(without_only_children(begun), survey),
+        _heaviest(without_only_children(groups), survey),
         _heaviest(tags, survey),
         untouched(parts),
     )
@@ -205,7 +205,7 @@ def _outstanding_slots(survey: Survey, measured: Mapping[int, Estimate]) -> list
     ]
 
 
-def _key(draw: Draw, master: str) -> Row:
+def _key(draw: SampledKey, master: str) -> Row:
     figures = {name: getattr(draw, name) for name in ("key", "type", "memory_bytes", "elements", "frequency", "idle_s")}
     return Row(master=master, slot=key_slot(draw.key), **figures)
 

@@ -117,14 +117,18 @@ def how_far(
 
     With *share* that part of the bytes stands in place of tasks.
     """
-    begun = time.monotonic()
+    started_s = time.monotonic()
 
     def describe() -> str:
         done, count = (0, 0) if share is not None or is_remote(spark) else _tasks(spark.sparkContext.statusTracker())
         part = share() if share is not None else done / max(count, 1)
         known = f"{100 * part:.0f} % read" if share is not None else f"{done} of {count} {noun}, {100 * part:.0f} %"
         is_steady = UNSTEADY <= part <= 1 - UNSTEADY
-        left = f"about {text.duration(round((time.monotonic() - begun) * (1 - part) / part))} left" if is_steady else ""
+        left = (
+            f"about {text.duration(round((time.monotonic() - started_s) * (1 - part) / part))} left"
+            if is_steady
+            else ""
+        )
         return ", ".join(filter(None, [about, known if part and count != 1 else "", left]))
 
     return describe

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_rows import INITIATOR
 from cluster_core.kernels.bus.batch import BusBatch
-from cluster_core.kernels.bus.known_links import Passing, gather
+from cluster_core.kernels.bus.known_links import OrderedMessages, gather
 from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import PROCESSES_MAX, Delivery, DeliveryKind
@@ -167,7 +167,7 @@ def message_of(packed: bytes, bitmap: bytes) -> Message:
     return decode_packed(packed, bitmap)
 
 
-class Outbox:
+class EvidenceCollector:
     """Gathers evidence; *processes* are those that had some, and grow up to `PROCESSES_MAX`."""
 
     def __init__(self, processes: dict[Endpoint, None]) -> None:
@@ -198,7 +198,7 @@ class Outbox:
             self.size_bytes += len(delivery.packed)
 
     def put_passing(
-        self, batch: BusBatch, first_id: int, bitmaps: NDArray[np.int64], first_number: int, passed: Passing
+        self, batch: BusBatch, first_id: int, bitmaps: NDArray[np.int64], first_number: int, passed: OrderedMessages
     ) -> None:
         """Add messages of a batch that passed, numbered from *first_number* on, for the processes at both ends."""
         self._gather_single()

@@ -29,7 +29,7 @@ from cluster_core.kernels.bus.columns import SENDER_END, TextTable, address_of
 from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.bus.streams import READ, UNREAD
-from cluster_core.replay.dispatch import Clue
+from cluster_core.replay.dispatch import BusSighting
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
@@ -84,7 +84,7 @@ def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns
 
 def clue_at(
     batch: BusBatch, at: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
-) -> Clue | None:
+) -> BusSighting | None:
     """Return the clue at place *at* of the order; None for a direction that the capture does not show."""
     index = int(columns.order[at])
     if index < 0:
@@ -94,13 +94,13 @@ def clue_at(
     return _event_clue(batch, index - len(batch), addresses)
 
 
-def _gap_clue(gap: CapturedGap) -> Clue | None:
+def _gap_clue(gap: CapturedGap) -> BusSighting | None:
     origin = gap.origin
     if origin.direction == UNSEEN or gap.reason == CUT_BY_SNAP_LENGTH:
         return None
     opens = origin.direction == INITIATOR
     opener, acceptor = (origin.source, origin.target) if opens else (origin.target, origin.source)
-    return Clue(origin.ts_ns, -1, origin.connection, opens, opener, acceptor, "gap", total_bytes=gap.count or 0)
+    return BusSighting(origin.ts_ns, -1, origin.connection, opens, opener, acceptor, "gap", total_bytes=gap.count or 0)
 
 
 def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]) -> None:
@@ -125,13 +125,13 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
 
 def _message_clue(
     batch: BusBatch, row: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
-) -> Clue | None:
+) -> BusSighting | None:
     at = _fields(batch.messages, row)
     if at["direction"] == UNSEEN:
         return None
     opener, acceptor = _ends(at, addresses)
     sender, begin = int(columns.senders[row]), int(batch.packed_ends[row - 1]) if row else 0
-    return Clue(
+    return BusSighting(
         at["ts_ns"],
         first_id + row,
         at["connection"],
@@ -149,14 +149,14 @@ def _message_clue(
     )
 
 
-def _event_clue(batch: BusBatch, row: int, addresses: list[str]) -> Clue | None:
+def _event_clue(batch: BusBatch, row: int, addresses: list[str]) -> BusSighting | None:
     at = _fields(batch.events, row)
     flags = at["tcp_flags"]
     kind: PacketKind = "unread" if flags == UNREAD else "read" if flags == READ else packet_kind(flags)
     if at["direction"] == UNSEEN or kind == "syn":
         return None
     opens, ends = at["direction"] == INITIATOR, _ends(at, addresses)
-    return Clue(at["ts_ns"], -1, at["connection"], opens, *ends, kind, since_ns=at["since_ns"])
+    return BusSighting(at["ts_ns"], -1, at["connection"], opens, *ends, kind, since_ns=at["since_ns"])
 
 
 def _fields(rows: Rows, row: int) -> dict[str, int]:

@@ -28,7 +28,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.clues import BadRows, BatchTexts, files_of, used_bitmaps
 from slotscope.sources.bus.files import CaptureFile, find_captures, measure_clocks, survey
-from slotscope.sources.bus.point_series import PointSeries, Turns
+from slotscope.sources.bus.point_series import PointSeries, SeriesState
 from slotscope.sources.data_source import UnitReader, UnitSource
 
 _BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in (*BAD_RECORDS.labels, "job")])
@@ -78,7 +78,7 @@ def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) ->
     decoder, bad, tables = BusDecoder(), BadRows(strict=not permissive), BatchTexts()
     first_id, ahead_ns = 0, dict[str, int]()
     measure_clocks(files, ahead_ns, [], is_all=True)
-    series = PointSeries(files, Turns(), ahead_ns)
+    series = PointSeries(files, SeriesState(), ahead_ns)
     for batch in series.all_of(decoder):
         bad.take(series.place, batch, first_id)
         if len(batch) and rows != "bad":

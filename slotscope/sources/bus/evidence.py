@@ -24,10 +24,10 @@ from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.known_links import Passing, SeenMessages
+from cluster_core.kernels.bus.known_links import OrderedMessages, SeenMessages
 from cluster_core.kernels.bus.link_meter import LinkMeter
 from cluster_core.kernels.bus.pong_ages import DEFAULT_NODE_TIMEOUT_MS, SETTLED_AGES, SETTLED_NS, PongAges, timeout_of
-from cluster_core.replay.dispatch import NEVER_NS, Clue, Dispatcher, Passage, deliveries
+from cluster_core.replay.dispatch import NEVER_NS, BusSighting, Dispatcher, OrderedEvidence, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.known_links import KnownLinks
 from cluster_core.replay.saving import STATE_SOURCE, load, save
@@ -38,7 +38,7 @@ from schemas.history import GAPS, LINKS, LOG_EVENTS, METRIC_SAMPLES, NODE_POLLS,
 from schemas.table import Table
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus import captured
-from slotscope.sources.bus.blobs import Outbox, packed_table
+from slotscope.sources.bus.blobs import EvidenceCollector, packed_table
 from slotscope.sources.bus.captured import MessageRows, MessageTable, SideWork, ahead, blob_row, link_rows
 from slotscope.sources.bus.clues import (
     BAD_ROWS_MAX,
@@ -52,12 +52,12 @@ from slotscope.sources.bus.clues import (
     note_signs,
 )
 from slotscope.sources.bus.files import READERS, CaptureFile, RecordedInput, measure_clocks, unknown_clock
-from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, Turns
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, LateFile, PointSeries, SeriesState
 from slotscope.sources.bus.polls_and_logs import (
     FileEvidence,
     MetricRows,
     PollsAndLogs,
-    Unrecorded,
+    UnrecordedGaps,
     read_polls_and_logs,
     times,
 )
@@ -84,7 +84,7 @@ class CaptureOptions:
     """Inputs and settings of the capture task; *state* is that of the last fold, None to begin.
 
     *recorded* are files of a landing; their times may overlap with earlier ones by *lateness_ns*.  Without a landing the inputs are
-    *files* and *statements*.  *now_ns* is the time of reading, 0 if unknown.  Rows of many messages go to *messages*.  *meter* is the file of a `slotscope.sources.bus.point_series.Reading`.
+    *files* and *statements*.  *now_ns* is the time of reading, 0 if unknown.  Rows of many messages go to *messages*.  *meter* is the file of a `slotscope.sources.bus.point_series.ReplayProgress`.
     """
 
     files: tuple[CaptureFile, ...]
@@ -131,7 +131,7 @@ class CaptureTask:
         self._times = self._statements = (0, 0)
         self._signs: dict[str, ProfileSigns] = {}
         self._is_late = False
-        self._turns, self._ahead_ns = Turns(), dict[str, int]()
+        self._turns, self._ahead_ns = SeriesState(), dict[str, int]()
         self._polled_versions: dict[str, str] = {}
         self._polled_timeouts_ms: dict[str, int] = {}
         self._log_owners: dict[str, LogOwner] = {}
@@ -139,13 +139,13 @@ class CaptureTask:
         self._unknown_clocks: list[Caveat] = []
         self._log_notes: list[Caveat] = []
         self._metrics = MetricRows()
-        self._late: list[Late] = []
-        self._unrecorded = Unrecorded()
+        self._late: list[LateFile] = []
+        self._unrecorded = UnrecordedGaps()
         self._restore()
         self._is_landing = bool(options.recorded) or self._turns.newest_ns > 0
         self._recorded: list[RecordedInput] = []
         self._texts = BatchTexts()
-        self._outbox = Outbox(self._processes)
+        self._outbox = EvidenceCollector(self._processes)
         self._known_links: KnownLinks | None = None
         self._is_begun = False
         if self._timeout_ms and self._links is None:
@@ -167,9 +167,9 @@ class CaptureTask:
         self._known_messages = self._messages
         self._bad.restore(kept["bad"])
         self._bitmaps = BitmapNumbers(kept["bitmaps"])
-        self._turns = Turns(*kept["turns"])
+        self._turns = SeriesState(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
-        self._unrecorded = Unrecorded(kept["unrecorded"])
+        self._unrecorded = UnrecordedGaps(kept["unrecorded"])
         self._log_owners = {source: LogOwner(*owner) for source, owner in kept.get("log_owners", {}).items()}
         self._metrics = MetricRows(*kept.get("metrics", ()))
 
@@ -253,7 +253,7 @@ class CaptureTask:
         if certain:
             self._recorded = [file for file in self._recorded if not is_lost[file]]
             to_come += [file for file in ends if is_lost[file]]
-        self._late += [Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns) for file in to_come]
+        self._late += [LateFile(file.path, CLOCK, 0, 0, self._turns.watermark_ns) for file in to_come]
         files = [file for file in self._recorded if file.place.kind is Kind.BUS]
         before_ns = self._turns.watermark_ns
         self._turns.reach(self._recorded, ahead_ns, newest_ns, options.lateness_ns)
@@ -295,10 +295,10 @@ class CaptureTask:
             evidence.statements[count:] = [statement for statement in fresh if statement.ts_ns > before_ns]
             late = count + len(fresh) - len(evidence.statements)
             if late:
-                self._late.append(Late(file.path, LATE, late, len(fresh) - late, before_ns))
+                self._late.append(LateFile(file.path, LATE, late, len(fresh) - late, before_ns))
             if len(evidence.bad) > bad and not exists(file.path):
                 del evidence.bad[bad:]
-                self._late.append(Late(file.path, GONE, 0, 0, before_ns))
+                self._late.append(LateFile(file.path, GONE, 0, 0, before_ns))
         if evidence.bad and not options.permissive:
             raise evidence.bad[0]
         return evidence
@@ -388,7 +388,7 @@ class CaptureTask:
             self._pass_on(self._dispatcher.feed(clue))
 
     def _take_passing(
-        self, batch: BusBatch, first_id: int, asked: MessageColumns, first_number: int, passing: Passing
+        self, batch: BusBatch, first_id: int, asked: MessageColumns, first_number: int, passing: OrderedMessages
     ) -> None:
         self._times = (self._times[0] or int(passing.ts_ns[0]), int(passing.ts_ns[-1]))
         self._outbox.put_passing(batch, first_id, asked.bitmaps, first_number, passing)
@@ -403,19 +403,19 @@ class CaptureTask:
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
-    def _pass_on(self, passages: list[Passage]) -> None:
+    def _pass_on(self, passages: list[OrderedEvidence]) -> None:
         for passage in passages:
             if not self._times[0]:
                 self._times = (passage.ts_ns, passage.ts_ns)
             self._times = (self._times[0], passage.ts_ns)
             self._deliver(passage)
 
-    def _deliver(self, passage: Passage) -> None:
+    def _deliver(self, passage: OrderedEvidence) -> None:
         clue = passage.item
-        if isinstance(clue, Clue) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
+        if isinstance(clue, BusSighting) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
             ways = (passage.opener, passage.acceptor) if clue.from_opener else (passage.acceptor, passage.opener)
             self._gaps.append((*ways, passage.since_ns, passage.ts_ns, clue.total_bytes))
-        if isinstance(clue, Clue) and clue.kind == "message":
+        if isinstance(clue, BusSighting) and clue.kind == "message":
             ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
             source, target = ends if clue.from_opener else ends[::-1]
             self._meter.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)

@@ -72,7 +72,7 @@ class ReplayOptions:
     settled: bool = True
 
 
-class Piece(NamedTuple):
+class ProcessBlob(NamedTuple):
     """A blob of one process: its state (`STATE_PHASE`) or evidence."""
 
     part: str
@@ -82,8 +82,8 @@ class Piece(NamedTuple):
 
 
 def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> Iterator[pa.RecordBatch]:
-    """Replay every process in *batches* (columns of `Piece`, in that order); yield rows of `BELIEFS`."""
-    gathered = Gathered(keeps_states=options.settled)
+    """Replay every process in *batches* (columns of `ProcessBlob`, in that order); yield rows of `BELIEFS`."""
+    gathered = RowCollector(keeps_states=options.settled)
     with _rare_collections():
         for part, pieces in groupby(_pieces(batches), key=lambda piece: piece.part):
             for _ in replay_process(part, pieces, options, gathered):
@@ -93,15 +93,17 @@ def replay_task(batches: Iterator[pa.RecordBatch], options: ReplayOptions) -> It
         yield gathered.batch()
 
 
-def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[ProcessBlob]:
     for batch in batches:
-        parts, phases, numbers = (batch.column(name).to_pylist() for name in Piece._fields[:3])
+        parts, phases, numbers = (batch.column(name).to_pylist() for name in ProcessBlob._fields[:3])
         blobs = batch.column("blob")
         for row, part in enumerate(parts):
-            yield Piece(part, phases[row], numbers[row], blobs[row].as_py())
+            yield ProcessBlob(part, phases[row], numbers[row], blobs[row].as_py())
 
 
-def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, gathered: Gathered) -> Iterator[Piece]:
+def replay_process(
+    part: str, pieces: Iterable[ProcessBlob], options: ReplayOptions, gathered: RowCollector
+) -> Iterator[ProcessBlob]:
     """Replay one process; yield each piece after *gathered* has its rows."""
     process: Process | None = None
     for piece in pieces:
@@ -118,7 +120,7 @@ def replay_process(part: str, pieces: Iterable[Piece], options: ReplayOptions, g
 class Process:
     """The machine of one process, continued from *state*; its rows and its own state go to *gathered*."""
 
-    def __init__(self, part: str, options: ReplayOptions, gathered: Gathered, state: bytes | None = None) -> None:
+    def __init__(self, part: str, options: ReplayOptions, gathered: RowCollector, state: bytes | None = None) -> None:
         self._part = part
         self._gathered = gathered
         if state is not None:
@@ -156,7 +158,7 @@ class Process:
         self._is_settled = False
 
 
-class Gathered:
+class RowCollector:
     """Rows of all kinds on their way to Arrow; states are kept of machines with a certain node timeout."""
 
     def __init__(self, *, keeps_states: bool) -> None:
@@ -232,7 +234,7 @@ def replay_beside(
 def _replay(
     batches: Iterator[pa.RecordBatch], options: ReplayOptions, states: Mapping[str, bytes], machines_max: int
 ) -> Iterator[pa.RecordBatch]:
-    gathered = Gathered(keeps_states=False)
+    gathered = RowCollector(keeps_states=False)
     held: list[pa.RecordBatch] = []
     machines = {part: Process(part, options, gathered, state) for part, state in states.items()}
     for batch in batches:

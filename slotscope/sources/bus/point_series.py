@@ -1,7 +1,7 @@
 """Captures of many points in one certain order of time: from files to packets.
 
 Files that a user names are complete and final.  Each point of a landing finishes its files at its own times.  The watermark is the time up to which every known point has delivered its files,
-or the newest recorded time minus the *lateness* if that is later (`Turns.reach`).  Packets up to the watermark are final.  Later ones are kept,
+or the newest recorded time minus the *lateness* if that is later (`SeriesState.reach`).  Packets up to the watermark are final.  Later ones are kept,
 in memory and compressed in the state, and their rows are replaced by the next run.  A packet that arrives below the watermark is late: it is counted
 and left out.  The order is a function of the files (`cluster_core.kernels.bus.packet_order`), so the number of runs changes no row.
 """
@@ -29,7 +29,7 @@ from cluster_core.formats.landing import Kind
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.containers import PacketReader
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packet_order import NO_PACKETS, Packets, Room, merged, placed, unpacked, with_file
+from cluster_core.kernels.bus.packet_order import NO_PACKETS, Packets, ReusedBuffer, merged, placed, unpacked, with_file
 from slotscope.runtime.priority import step_back
 from slotscope.sources.bus.files import READERS, PointFile, RecordedInput
 from slotscope.sources.byte_streams import FileStream
@@ -56,7 +56,7 @@ CLOCK: Final = "clock"
 error of its clock is unknown."""
 
 
-class Late(NamedTuple):
+class LateFile(NamedTuple):
     """A file with *left_out* packets or lines; *taken* were read; times up to *watermark_ns* were settled when it came."""
 
     path: str
@@ -67,7 +67,7 @@ class Late(NamedTuple):
 
 
 @dataclass(slots=True)
-class Turns:
+class SeriesState:
     """State kept from run to run: the watermark, the newest recorded time, waiting packets, files by number, and the arrived times of
     each point.
     """
@@ -232,14 +232,14 @@ class PointSeries:
     def __init__(
         self,
         files: Sequence[PointFile],
-        turns: Turns,
+        turns: SeriesState,
         ahead_ns: dict[str, int],
         before_ns: int | None = None,
         meter: str = "",
     ) -> None:
         self.turns = turns
         self._meter = Meter(meter)
-        self.late: list[Late] = []
+        self.late: list[LateFile] = []
         self.before_ns, self._final_ns = -1, _LAST
         if before_ns is not None:
             self.before_ns, self._final_ns = before_ns, turns.watermark_ns
@@ -255,7 +255,7 @@ class PointSeries:
     def settled(self, decoder: BusDecoder) -> Iterator[BusBatch]:
         """Yield the messages of settled packets and the problems of files; later packets wait."""
         turns = self.turns
-        waiting, room = list[bytes](), Room()
+        waiting, room = list[bytes](), ReusedBuffer()
         for packets in self._in_turn():
             yield from self._wrong(decoder)
             at = int(np.searchsorted(packets.turns_ns, self._final_ns, "right"))
@@ -293,7 +293,7 @@ class PointSeries:
     def _merged(self, readers: ThreadPoolExecutor) -> Iterator[Packets]:
         unopened = deque(self._files)
         blobs = deque(self.turns.waiting)
-        held, room = NO_PACKETS, Room()
+        held, room = NO_PACKETS, ReusedBuffer()
         streams: list[_Stream] = []
         while unopened or streams or blobs or len(held):
             if not len(held) and blobs:
@@ -338,9 +338,9 @@ class PointSeries:
         for problem in stream.problems:
             self._problems.append(replace(problem, offset=with_file(stream.number, problem.offset)))
         if stream.is_gone:
-            self.late.append(Late(stream.file.path, GONE, 0, 0, self.before_ns))
+            self.late.append(LateFile(stream.file.path, GONE, 0, 0, self.before_ns))
         elif stream.late:
-            self.late.append(Late(stream.file.path, LATE, stream.late, stream.taken, self.before_ns))
+            self.late.append(LateFile(stream.file.path, LATE, stream.late, stream.taken, self.before_ns))
 
     def _from_ns(self, file: PointFile) -> int:
         return file.from_ns - self._ahead_ns.get(file.series, 0)
@@ -384,7 +384,7 @@ class Meter:
                 os.close(file)
 
 
-class Reading:
+class ReplayProgress:
     """A replay of *size_bytes* as its driver sees it; *path* is the file for its task, empty where that runs elsewhere."""
 
     def __init__(self, size_bytes: int, *, is_here: bool) -> None:
@@ -392,7 +392,7 @@ class Reading:
         self.path = ""
         self._is_here = is_here and size_bytes > 0
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> ReplayProgress:
         if self._is_here:
             file, self.path = tempfile.mkstemp(prefix="slotscope-read-")
             os.close(file)

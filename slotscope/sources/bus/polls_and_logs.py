@@ -215,7 +215,7 @@ GAPS_KEPT: Final = 1_000
 LINE_BYTES_MAX: Final = 1 << 14
 
 
-class Unrecorded:
+class UnrecordedGaps:
     """The gaps of all points; *known* are those of earlier runs, by series, as a list of their last lines."""
 
     def __init__(self, known: dict[str, list[Gap]] | None = None) -> None:

@@ -57,7 +57,7 @@ class PartFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportSettings:
     """Settings of an export: at most *keys_max* of the keys that *filter* chooses, commands for a server of *release*, with or without function *libraries*; *live* are settings for servers."""
 
     filter: KeyFilter
@@ -75,7 +75,7 @@ class PartReader:
     Raises DecodeError with path, offset and reason at the first byte that is wrong, unless the request is permissive; UnrecordedError where the dump lacks a field of a condition.
     """
 
-    def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
+    def __init__(self, source: str, dump: RdbUnit, wanted: ExportSettings) -> None:
         self.facts = PartFacts(source)
         self.reader = RdbUnitReader(dump, live=wanted.live)
         self._start = dump.start
@@ -123,7 +123,7 @@ def local_dump(unit: RdbUnit, folder: str | None) -> Iterator[RdbUnit]:
             yield replace(unit, path=path)
 
 
-def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
+def write_part(unit: RdbUnit, wanted: ExportSettings, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
     """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of remote dumps.
 
     Raises DecodeError, EncodeError and UnrecordedError.

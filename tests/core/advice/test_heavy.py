@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from cluster_core.advice.totals import Held, Splittable, expiries, splits
+from cluster_core.advice.totals import PrefixTotals, Splittable, expiries, splits
 
 
 def test_prefixes_without_expiry_are_listed_once_by_untouched_keys():
     held = [
-        Held(b"a:", 100, 0, 5000, 4000), Held(b"a:b:", 50, 0, 2500, 2000), Held(b"c:", 100, 3, 5000, 5000), Held(b"d:", 10, 0, 10, 10),
+        PrefixTotals(b"a:", 100, 0, 5000, 4000), PrefixTotals(b"a:b:", 50, 0, 2500, 2000), PrefixTotals(b"c:", 100, 3, 5000, 5000), PrefixTotals(b"d:", 10, 0, 10, 10),
     ]  # fmt: skip
 
     assert [(expiry.subject, expiry.saved_bytes) for expiry in expiries(held, 10_000)] == [(b"a:", 4000)]
 
 
 def test_untouched_keys_are_not_guessed():
-    (hint,) = expiries([Held(b"a:", 100, 0, 5000, None)], 10_000)
+    (hint,) = expiries([PrefixTotals(b"a:", 100, 0, 5000, None)], 10_000)
 
     assert hint.saved_bytes is None
     assert "not recorded" in hint.how

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.history.processes import data_losses, restarts_of, resyncs_of
-from cluster_core.history.service import Interval, Lack
+from cluster_core.history.service import InterruptionReason, Interval
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.finders.outages import Outage, Service
@@ -150,7 +150,9 @@ def test_slots_that_moved_between_two_restarts_count_once() -> None:
     """The last slot is served by one shard, then by another."""
     last = 1 << 16383
     served = history([entry for at, node in enumerate(PORTS) for entry in restart(node, 10 + 20 * at)])
-    gaps = [Interval(node, Lack.DOWN, *(n * S for n in (at, at, at + 1, at + 1))) for node, at in DOWN.items()]
+    gaps = [
+        Interval(node, InterruptionReason.DOWN, *(n * S for n in (at, at, at + 1, at + 1))) for node, at in DOWN.items()
+    ]
     service = Service([Outage(0, gaps[0], last | 1), Outage(1, gaps[1], last)], [])
 
     (incident,) = find_restarts(served, [], service)

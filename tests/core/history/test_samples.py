@@ -11,7 +11,7 @@ import pytest
 from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
-from cluster_core.history.service import Lack
+from cluster_core.history.service import InterruptionReason
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
@@ -118,7 +118,7 @@ def test_a_node_without_answers_while_another_answers_was_unreachable(
 
     (silence,) = silences(samples, MASTER)
 
-    assert silence.lack is Lack.UNREACHED
+    assert silence.lack is InterruptionReason.UNREACHED
     assert [round(ns / S, 1) for ns in silence[2:] if ns is not None] == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.logs import logged_views, with_logs
-from cluster_core.history.service import Interval, Lack, common, narrowed
+from cluster_core.history.service import InterruptionReason, Interval, common, narrowed
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
@@ -145,7 +145,7 @@ def test_a_replica_that_starts_again_refuses_nothing() -> None:
 
 
 def interval(begin: tuple[int, int], end: tuple[int, int | None]) -> Interval:
-    return Interval(OLD, Lack.DOWN, *begin, *end)
+    return Interval(OLD, InterruptionReason.DOWN, *begin, *end)
 
 
 @pytest.mark.parametrize(

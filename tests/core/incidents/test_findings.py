@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_findings
-from cluster_core.incidents.checks import Placed, layout_findings
+from cluster_core.incidents.checks import PlacedNode, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
 from cluster_core.kinds import FindingCode
@@ -43,10 +43,10 @@ def test_two_masters_that_claim_one_slot_for_long_are_a_finding() -> None:
     assert "150-199" in finding.text
 
 
-def placed(*hosts: str, replicas: tuple[tuple[int, str], ...] = ()) -> list[Placed]:
+def placed(*hosts: str, replicas: tuple[tuple[int, str], ...] = ()) -> list[PlacedNode]:
     """Masters on these hosts; replicas of the n-th on others."""
-    masters = [Placed(f"m{number}", host, "", True) for number, host in enumerate(hosts)]
-    return masters + [Placed(f"r{number}", host, f"m{of}", False) for number, (of, host) in enumerate(replicas)]
+    masters = [PlacedNode(f"m{number}", host, "", True) for number, host in enumerate(hosts)]
+    return masters + [PlacedNode(f"r{number}", host, f"m{of}", False) for number, (of, host) in enumerate(replicas)]
 
 
 SPREAD = ((0, "h2"), (1, "h3"), (2, "h1"))
@@ -62,7 +62,7 @@ SPREAD = ((0, "h2"), (1, "h3"), (2, "h1"))
         (placed("h1", "h1", "h1"), [("one-host", "")]),
     ],
 )
-def test_the_loss_of_each_host_is_judged(layout: list[Placed], expected: list[tuple[str, str]] | None) -> None:
+def test_the_loss_of_each_host_is_judged(layout: list[PlacedNode], expected: list[tuple[str, str]] | None) -> None:
     """R93: the quorum counts failed masters too; with two masters no election is possible."""
     findings_ = [(finding.code, finding.other) for finding in layout_findings(layout, T0)]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import ConditionError, UnrecordedError
-from cluster_core.kernels.keys.filter import SECONDS, Between, between, key_filter
+from cluster_core.kernels.keys.filter import SECONDS, IntegerRange, between, key_filter
 from cluster_core.sizes import UNITS
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
@@ -69,14 +69,14 @@ def test_conditions_of_one_option_are_joined_by_or_those_of_several_by_and():
 @pytest.mark.parametrize(
     ("text", "units", "expected"),
     [
-        (">1kb", UNITS, Between(1025)),
-        (">=1KB, <2kb", UNITS, Between(1024, 2047)),
-        ("10-20", UNITS, Between(10, 20)),
-        ("<=1h", SECONDS, Between(0, 3600)),
-        ("5", UNITS, Between(5, 5)),
-        ("5k", UNITS, Between(5000, 5000)),
-        ("none", SECONDS, Between(is_absent=True)),
-        ("any", SECONDS, Between()),
+        (">1kb", UNITS, IntegerRange(1025)),
+        (">=1KB, <2kb", UNITS, IntegerRange(1024, 2047)),
+        ("10-20", UNITS, IntegerRange(10, 20)),
+        ("<=1h", SECONDS, IntegerRange(0, 3600)),
+        ("5", UNITS, IntegerRange(5, 5)),
+        ("5k", UNITS, IntegerRange(5000, 5000)),
+        ("none", SECONDS, IntegerRange(is_absent=True)),
+        ("any", SECONDS, IntegerRange()),
     ],
 )
 def test_ranges_have_units(text, units, expected):

@@ -8,8 +8,8 @@ import pytest
 
 from cluster_core.load.sampling import (
     DATASET_BYTES_MIN,
-    Draw,
     Part,
+    SampledKey,
     SlotMemory,
     SlotPart,
     estimate_slot_memory,
@@ -31,12 +31,12 @@ def keys_by_slot(keys):
 def drawn(sizes, count, seed=1):
     chance = random.Random(seed)
     names = sorted(sizes)
-    return [Draw(key, sizes[key]) for key in chance.choices(names, k=count)]
+    return [SampledKey(key, sizes[key]) for key in chance.choices(names, k=count)]
 
 
 def test_keys_that_were_all_measured_are_summed():
     sizes = {TAGS[n % 5] + b"%d" % n: 100 + n for n in range(40)}
-    part = Part("a", "a", 40, [Draw(key, size) for key, size in sizes.items()], whole=True)
+    part = Part("a", "a", 40, [SampledKey(key, size) for key, size in sizes.items()], whole=True)
 
     estimate = estimate_slot_memory([part], keys_by_slot(sizes))
 
@@ -69,7 +69,7 @@ def test_one_huge_key_is_counted_once():
     """Drawn once among a tenth of all keys, it is not taken for ten."""
     sizes = {tag + b"%d" % n: 100 for tag in TAGS for n in range(20)}
     huge = TAGS[0] + b"0"
-    draws = [*drawn(sizes, 99), Draw(huge, 1_000_000)]
+    draws = [*drawn(sizes, 99), SampledKey(huge, 1_000_000)]
 
     estimate = estimate_slot_memory([Part("a", "a", 1000, draws)], keys_by_slot(sizes))
 
@@ -83,7 +83,7 @@ def test_without_a_sample_memory_is_unknown():
 
 def test_the_parts_of_a_slot_are_its_tags_and_keys_the_heaviest_first():
     """Keys of other slots are left out; a tag of one key is that key."""
-    keys = [Draw(b"{a}:%d" % n, 100) for n in range(9)] + [Draw(b"{a}:big", 5000), Draw(b"{b}:1", 70)]
+    keys = [SampledKey(b"{a}:%d" % n, 100) for n in range(9)] + [SampledKey(b"{a}:big", 5000), SampledKey(b"{b}:1", 70)]
     slot = key_slot(b"{a}")
 
     parts = parts_of_slots([Part("m", "m", len(keys), keys, whole=True)], {slot})

@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.load.windows import Growth, Reading, combine, combine_windows, counter_deltas, rates
+from cluster_core.load.windows import CounterSample, Growth, combine, combine_windows, counter_deltas, rates
 
 S = 1_000_000_000
 
 
 def test_a_slot_that_moved_starts_at_nothing():
     """SLOT-STATS counters are 0 on the new owner: the new value is the growth, and not comparable."""
-    polls = [Reading(1 * S, "a", 100), Reading(2 * S, "a", 130), Reading(3 * S, "b", 5), Reading(5 * S, "b", 9)]
+    polls = [
+        CounterSample(1 * S, "a", 100),
+        CounterSample(2 * S, "a", 130),
+        CounterSample(3 * S, "b", 5),
+        CounterSample(5 * S, "b", 9),
+    ]
 
     assert counter_deltas(polls) == [
         Growth(2 * S, "a", 30, 1.0, False),
@@ -23,12 +28,14 @@ def test_a_slot_that_moved_starts_at_nothing():
 
 def test_a_counter_that_was_reset_counts_from_nothing():
     """CONFIG RESETSTAT sets CPU and network counters to 0."""
-    assert counter_deltas([Reading(1 * S, "a", 100), Reading(2 * S, "a", 3)]) == [Growth(2 * S, "a", 3, 1.0, True)]
+    assert counter_deltas([CounterSample(1 * S, "a", 100), CounterSample(2 * S, "a", 3)]) == [
+        Growth(2 * S, "a", 3, 1.0, True)
+    ]
 
 
 def test_a_returning_slot_is_not_compared_with_its_earlier_counters():
     """What the counter did on the other node is lost."""
-    polls = [Reading(1 * S, "a", 100), Reading(2 * S, "b", 5), Reading(3 * S, "a", 120)]
+    polls = [CounterSample(1 * S, "a", 100), CounterSample(2 * S, "b", 5), CounterSample(3 * S, "a", 120)]
 
     assert [growth.restarted for growth in counter_deltas(polls)] == [True, True]
 
@@ -45,7 +52,7 @@ def test_rates_leave_out_windows_in_which_a_counter_restarted():
 def test_a_negative_counter_is_refused():
     """Servers count up from 0."""
     with pytest.raises(PlanError, match="negative"):
-        counter_deltas([Reading(1, "a", -1)])
+        counter_deltas([CounterSample(1, "a", -1)])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from cluster_core.gossip.profile import (
     ShardIds,
 )
 from cluster_core.gossip.view import Peer
-from cluster_core.node.agenda import hasten_all
+from cluster_core.node.agenda import make_all_due
 from cluster_core.node.events import LinkOpened, OpenLink, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
@@ -133,7 +133,7 @@ class WatchfulWorld(Servers):
 
     def _tick(self, host: sim.Host, life: int) -> None:
         if host.life == life and host.answers:
-            hasten_all(host.node.state)
+            make_all_due(host.node.state)
         super()._tick(host, life)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from cluster_core.rebalance.audit import SLACK, Measured, audit_left_behind, audit_load, audit_owners, heaviest_share
+from cluster_core.rebalance.audit import SLACK, MasterLoads, audit_left_behind, audit_load, audit_owners, heaviest_share
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.planner import make_plan
@@ -91,9 +91,9 @@ def test_keys_left_at_the_former_owner_are_reported() -> None:
     assert audit.detail == "a:6379 (a) holds 5 keys of slots 2"
 
 
-def load(**loads: float) -> Measured:
+def load(**loads: float) -> MasterLoads:
     """Measured bytes of masters."""
-    return Measured("serialized_bytes", loads, "by hand")
+    return MasterLoads("serialized_bytes", loads, "by hand")
 
 
 def test_a_load_within_the_limit_passes_the_audit() -> None:
@@ -121,8 +121,8 @@ def test_a_load_with_an_error_across_the_limit_is_unknown() -> None:
     assert audit_load(stored(), replace(under, errors={"a": 0.05})).kept is True
 
 
-@pytest.mark.parametrize("measured", [load(), load(a=0, b=0), Measured("cpu_usec", {"a": 3.0}, "by hand")])
-def test_unplanned_and_unmeasured_loads_are_not_compared(measured: Measured) -> None:
+@pytest.mark.parametrize("measured", [load(), load(a=0, b=0), MasterLoads("cpu_usec", {"a": 3.0}, "by hand")])
+def test_unplanned_and_unmeasured_loads_are_not_compared(measured: MasterLoads) -> None:
     assert audit_load(stored(), measured).kept is None
 
 

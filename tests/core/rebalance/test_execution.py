@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.node.events import Change
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, Path
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, MigrationPath
 from cluster_core.rebalance.execution.effects import Ask, Migrate, Refused
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
 from cluster_core.rebalance.execution.run_state import CALM_S
@@ -24,19 +24,23 @@ from tests.builders.cluster_sights import stored_plan, thirds
 from tests.examples import examples
 
 A, B, C, D, Z = IDS = tuple(letter * 40 for letter in "abcdf")
-PROFILE_OF = {Path.LEGACY: "redis-7.0", Path.VALKEY_JOBS: "valkey-9.1", Path.REDIS_IMPORT: "redis-8"}
+PROFILE_OF = {
+    MigrationPath.LEGACY: "redis-7.0",
+    MigrationPath.VALKEY_JOBS: "valkey-9.1",
+    MigrationPath.REDIS_IMPORT: "redis-8",
+}
 PATHS = list(PROFILE_OF)
 RUNS_MAX = 20
 """A plan that is still paused after so many runs never ends."""
 QUICK = Settings(patience_s=30, settle_s=30, job_timeout_s=60, group=2, groups_a_row=2)
 
 
-def cluster_of(path: Path, seed: int = 0, **how) -> SimulatedCluster:
+def cluster_of(path: MigrationPath, seed: int = 0, **how) -> SimulatedCluster:
     """Three masters with a third of the slots each, and an empty one."""
     return SimulatedCluster(thirds((A, B, C)), (A, B, C, D), seed, profile=PROFILE_OF[path], **how)
 
 
-def scene(path: Path, seed: int = 0):
+def scene(path: MigrationPath, seed: int = 0):
     """Such a cluster, and a plan: twelve hot slots and their neighbours change hands in every direction."""
     cluster = cluster_of(path, seed)
     owners = cluster.owners()
@@ -143,7 +147,7 @@ def fall(cluster: SimulatedCluster, name: str, after: int) -> None:
 @pytest.mark.parametrize("refused", ["MIGRATE", "NODE"])
 def test_a_forbidden_command_leaves_no_slot_open_without_moved_keys(refused):
     """Slots with moved keys can only continue: the sentence names them. Allowed again, the plan ends."""
-    cluster, stored = scene(Path.LEGACY)
+    cluster, stored = scene(MigrationPath.LEGACY)
     usual = cluster.call
 
     def call(command):
@@ -191,7 +195,7 @@ def test_a_stop_at_any_moment_leaves_nothing_open(path, at):
     assert_all_right(cluster, stored.plan.owners_after)
 
 
-@pytest.mark.parametrize("path", [Path.VALKEY_JOBS, Path.REDIS_IMPORT])
+@pytest.mark.parametrize("path", [MigrationPath.VALKEY_JOBS, MigrationPath.REDIS_IMPORT])
 def test_a_failed_job_is_retried_before_a_pause(path):
     """Three attempts; the source keeps the slots of a migration that failed.  Redis 8.4 tries again by itself, until it is cancelled."""
     cluster, stored = scene(path)
@@ -240,7 +244,7 @@ def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
     cluster.settle()
 
 
-def half_way(path: Path):
+def half_way(path: MigrationPath):
     """A plan of six slots from a to b and six from a to c; --pause-after, or a first Ctrl-C, ends it after the first batch."""
     cluster = cluster_of(path, keys=0)
     stored = stored_plan(cluster, [(slot, A, (B, C)[slot // 6]) for slot in range(12)], slots_max=3)
@@ -326,7 +330,7 @@ def test_no_wait_is_longer_than_the_patience(path, node):
 
 def test_a_slot_goes_back_to_a_master_that_knows_the_epoch_of_its_owner():
     """Of two masters with one config epoch the smaller id gets a higher one: its claim takes the slot, and deletes its keys there."""
-    cluster = cluster_of(Path.LEGACY, keys=0)
+    cluster = cluster_of(MigrationPath.LEGACY, keys=0)
     slots = [slot for slot in range(12_000, 12_100) if slot not in cluster.hot][:6]
     stored = stored_plan(cluster, [(slot, C, B) for slot in slots])
     owners = cluster.owners()
@@ -347,7 +351,7 @@ def test_a_slot_goes_back_to_a_master_that_knows_the_epoch_of_its_owner():
 
 @pytest.mark.parametrize("back", [True, False])
 def test_a_slot_that_both_ends_gave_away_is_claimed_by_the_next_run(back):
-    cluster, stored, before, done, _ = half_way(Path.LEGACY)
+    cluster, stored, before, done, _ = half_way(MigrationPath.LEGACY)
     slot, source, target = next((slot, A, (B, C)[slot // 6]) for slot in done)
     assert cluster.ask(cluster.hosts[target], "CLUSTER", "SETSLOT", slot, "NODE", source) == "OK"
     cluster.settle()
@@ -366,7 +370,7 @@ def latency_of(cluster: SimulatedCluster, beside_ms: float, alone_ms: float) -> 
     cluster.latency_ms = lambda: beside_ms if cluster.now_s - last_s[0] < 3 else alone_ms
 
 
-def moving(path: Path, **limits):
+def moving(path: MigrationPath, **limits):
     """A simulated cluster on which a plan of 24 slots was carried out under *limits*; the seconds that took."""
     cluster = cluster_of(path, keys=0)
     latency_of(cluster, limits.pop("latency_ms", 0.0), 0.5)
@@ -436,7 +440,7 @@ def test_slow_clients_before_any_move_stop_the_run_with_a_message(path):
 )
 def test_a_run_waits_for_new_problems(changed, text):
     """A node that fails in the middle: reported, waited for, ended; nothing begins meanwhile. Known problems delay nothing."""
-    cluster = cluster_of(Path.LEGACY, keys=0)
+    cluster = cluster_of(MigrationPath.LEGACY, keys=0)
     stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])
     look, moved, begun_s = cluster.look, [], cluster.now_s
     usual = {"replicas_online": 2, "unreachable": ("q",), "addresses": {"q": "q:1", "r": "r:1"}}

@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.execution.cluster_now import Path
+from cluster_core.rebalance.execution.cluster_now import MigrationPath
 from cluster_core.rebalance.execution.effects import Journal, Send, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.situation import commands_of, remaining, waves
-from cluster_core.rebalance.plan import Batch, Job, Move, Room, order_moves
+from cluster_core.rebalance.plan import Batch, Job, MasterRoom, Move, order_moves
 from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 MOVES = [Move(slot, "a", "b", (10,)) for slot in (1, 2, 3, 7)] + [Move(20, "c", "b", (5,)), Move(30, "a", "d", (1,))]
 
 
-def rooms(**limits: float) -> dict[str, Room]:
+def rooms(**limits: float) -> dict[str, MasterRoom]:
     """Four masters of ten slots and a load of 50 each."""
-    return {name: Room((50.0,), {0: limits[name]} if name in limits else {}, 10) for name in "abcd"}
+    return {name: MasterRoom((50.0,), {0: limits[name]} if name in limits else {}, 10) for name in "abcd"}
 
 
 def test_one_job_a_pair_carries_all_its_ranges():
@@ -70,7 +70,11 @@ def test_moves_without_room_for_a_second_copy_are_left_out():
 def test_a_master_above_its_capacity_gives_away_first_and_gets_nothing_before():
     """Its jobs come before those of masters that are further above their fair share; a slot for it waits until it has room."""
     moves = [Move(1, "d", "a", (9,)), Move(2, "a", "b", (20,)), Move(3, "c", "b", (5,))]
-    full = {**rooms(), "a": Room((50.0,), {0: 40.0}, 10, excess=0.1), "c": Room((50.0,), {}, 10, excess=3.0)}
+    full = {
+        **rooms(),
+        "a": MasterRoom((50.0,), {0: 40.0}, 10, excess=0.1),
+        "c": MasterRoom((50.0,), {}, 10, excess=3.0),
+    }
     order = order_moves(moves, full)
 
     assert order.left == []
@@ -80,12 +84,12 @@ def test_a_master_above_its_capacity_gives_away_first_and_gets_nothing_before():
 def test_a_master_that_stays_keeps_a_slot_until_it_gets_another():
     """An emptied master becomes a replica; a drained one may."""
     swap = [Move(1, "a", "b", (1,)), Move(2, "b", "a", (1,))]
-    room = {"a": Room((1.0,), {}, 1), "b": Room((9.0,), {}, 9)}
+    room = {"a": MasterRoom((1.0,), {}, 1), "b": MasterRoom((9.0,), {}, 9)}
     batches = order_moves(swap, room).batches
 
     assert [[job.source for job in batch.jobs] for batch in batches] == [["b"], ["a"]]
     assert order_moves(swap[:1], room).left == swap[:1]
-    assert len(order_moves(swap[:1], room | {"a": Room((1.0,), {}, 1, stays=False)}).batches) == 1
+    assert len(order_moves(swap[:1], room | {"a": MasterRoom((1.0,), {}, 1, stays=False)}).batches) == 1
 
 
 def test_a_move_between_unknown_nodes_is_refused():
@@ -101,10 +105,13 @@ BATCH = Batch(1, (Job("a", "b", (1, 2, 3, 7), (40.0,)), Job("a", "c", (9,), (1.0
     ("path", "commands"),
     [
         (
-            Path.VALKEY_JOBS,  # one a source: SLOTSRANGE first last … NODE id, repeated for each target
+            MigrationPath.VALKEY_JOBS,  # one a source: SLOTSRANGE first last … NODE id, repeated for each target
             [("a", "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c")],
         ),
-        (Path.REDIS_IMPORT, [("b", "CLUSTER MIGRATION IMPORT 1 3 7 7"), ("c", "CLUSTER MIGRATION IMPORT 9 9")]),
+        (
+            MigrationPath.REDIS_IMPORT,
+            [("b", "CLUSTER MIGRATION IMPORT 1 3 7 7"), ("c", "CLUSTER MIGRATION IMPORT 9 9")],
+        ),
     ],
 )
 def test_server_side_migrations_take_few_commands(path, commands):

@@ -8,12 +8,19 @@ from dataclasses import replace
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight, Path, read_jobs, read_node
+from cluster_core.rebalance.execution.cluster_now import (
+    ClusterSight,
+    JobSight,
+    MigrationPath,
+    NodeSight,
+    read_jobs,
+    read_node,
+)
 from cluster_core.rebalance.execution.effects import (
+    AppendToJournal,
     Ask,
-    Look,
     Lost,
-    Note,
+    ReadState,
     Refused,
     Send,
     Step,
@@ -23,10 +30,10 @@ from cluster_core.rebalance.execution.effects import (
 )
 from cluster_core.rebalance.execution.machine import Execution, Verdict
 from cluster_core.rebalance.execution.situation import (
-    Present,
+    CurrentState,
     Settings,
     choose_path,
-    foresee,
+    forecast_run,
     migrate_ms,
     seconds_of,
     see,
@@ -45,14 +52,14 @@ def plan_for(cluster: SeenCluster):
 
 
 def reasons(
-    *, product: str = "valkey 9.1", path: Path | None = None, steps=(), held=None, c=None, **changed
+    *, product: str = "valkey 9.1", path: MigrationPath | None = None, steps=(), held=None, c=None, **changed
 ) -> list[str]:
     """The sentences for the plan where b, and c, say what is *changed*, and slots of *held* have other owners."""
     cluster = SeenCluster(product=product)
     plan = plan_for(cluster)
     cluster.held = [(held or {}).get(slot, owner) for slot, owner in enumerate(cluster.held)]
     cluster.changed = {"b": changed, "c": c or {}}
-    return list(foresee(plan, cluster.look("abc"), read_journal(steps), path).refusals)
+    return list(forecast_run(plan, cluster.look("abc"), read_journal(steps), path).refusals)
 
 
 def intent(target: str, slots: str) -> list[Step]:
@@ -64,7 +71,7 @@ def intent(target: str, slots: str) -> list[Step]:
 def test_an_unchanged_cluster_has_no_refusal_and_no_warning(product):
     """No server reports its node timeout here: that is no news before a slot moves."""
     cluster = SeenCluster(product=product)
-    prospect = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None)
+    prospect = forecast_run(plan_for(cluster), cluster.look("abc"), NOTHING, None)
 
     assert (prospect.refusals, prospect.notes) == ((), ())
 
@@ -109,9 +116,9 @@ WAITING = {"cluster_ok": False, "owners": MISLED, "importing": {1: "a", 2: "a"},
             {"used_memory": 911, "memory_max": 1000},
             "b:1 (b) would need 951 bytes in batch 2 and may use 95% of its maxmemory of 1,000",
         ),
-        ({"databases": (0, 3), "path": Path.LEGACY}, "b:1 (b) holds keys in database 3"),
-        ({"databases": (0, 3), "path": Path.VALKEY_JOBS}, ""),
-        ({"databases": (0,), "path": Path.LEGACY}, ""),
+        ({"databases": (0, 3), "path": MigrationPath.LEGACY}, "b:1 (b) holds keys in database 3"),
+        ({"databases": (0, 3), "path": MigrationPath.VALKEY_JOBS}, ""),
+        ({"databases": (0,), "path": MigrationPath.LEGACY}, ""),
     ],
 )
 def test_each_reason_is_a_sentence(changed, sentence):
@@ -124,11 +131,11 @@ def test_each_reason_is_a_sentence(changed, sentence):
 @pytest.mark.parametrize(
     ("product", "path"),
     [
-        ("valkey 9.1", Path.VALKEY_JOBS),
-        ("valkey 8.1", Path.LEGACY),
-        ("redis 8.4", Path.REDIS_IMPORT),
-        ("redis 8.2", Path.LEGACY),
-        ("redis 7.0", Path.LEGACY),
+        ("valkey 9.1", MigrationPath.VALKEY_JOBS),
+        ("valkey 8.1", MigrationPath.LEGACY),
+        ("redis 8.4", MigrationPath.REDIS_IMPORT),
+        ("redis 8.2", MigrationPath.LEGACY),
+        ("redis 7.0", MigrationPath.LEGACY),
     ],
 )
 def test_the_fastest_path_supported_by_all_is_taken(product, path):
@@ -138,8 +145,8 @@ def test_the_fastest_path_supported_by_all_is_taken(product, path):
     assert choose_path(cluster.look("abc"), "abc") is path
     mixed = cluster.look("abc")
     mixed = ClusterSight({**mixed.nodes, "b": replace(mixed.nodes["b"], product="redis", version=(7, 0, 15))})
-    assert choose_path(mixed, "abc") is Path.LEGACY
-    refusals = reasons(product="redis 7.0.15", path=Path.VALKEY_JOBS)
+    assert choose_path(mixed, "abc") is MigrationPath.LEGACY
+    refusals = reasons(product="redis 7.0.15", path=MigrationPath.VALKEY_JOBS)
     assert "b:1 (b) runs redis 7.0.15, which does not know CLUSTER MIGRATESLOTS: use --path setslot" in refusals
 
 
@@ -147,7 +154,7 @@ def test_a_node_that_does_not_answer_is_the_only_reason():
     cluster = SeenCluster()
     cluster.lost.add("c")
 
-    refusals = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
+    refusals = forecast_run(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
 
     assert refusals == (
         "c:1 (c) does not answer: connection refused; start it, or let one of its replicas take over, then run this again",
@@ -162,7 +169,7 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
     epochs, addresses = {"a": 1, "b": 2, "c": 3, "z" * 40: 9}, {"z" * 40: "z:1"}
     nodes = {name: replace(node, epochs=epochs, addresses=addresses) for name, node in sight.nodes.items()}
 
-    (refusal,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
+    (refusal,) = forecast_run(plan, ClusterSight(nodes), NOTHING, None).refusals
 
     assert "z:1 (zzzzzzzz) is a master of the cluster but is not in the plan" in refusal
 
@@ -253,8 +260,8 @@ def test_the_dry_run_estimates_the_duration_at_the_allowed_pace():
     cluster = SeenCluster()
     stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(100)])
 
-    assert sum(seconds_of(stored, stored.batches, Path.LEGACY)) < 5
-    assert sum(seconds_of(stored, stored.batches, Path.LEGACY, 10)) == 100
+    assert sum(seconds_of(stored, stored.batches, MigrationPath.LEGACY)) < 5
+    assert sum(seconds_of(stored, stored.batches, MigrationPath.LEGACY, 10)) == 100
 
 
 GROUP = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
@@ -291,17 +298,17 @@ def drive(steps: Steps, look: Callable[[], ClusterSight], reply: Callable = prin
         except StopIteration as end:
             return end.value, written
         answer = 0.0
-        if isinstance(effect, Look):
+        if isinstance(effect, ReadState):
             sight = look()
             nodes = {name: sight.nodes[name] for name in effect.nodes if name in sight.nodes}
             answer = ClusterSight(nodes, {name: "gone" for name in effect.nodes if name not in nodes})
-        elif isinstance(effect, Note):
+        elif isinstance(effect, AppendToJournal):
             written += effect.steps
         elif isinstance(effect, Ask):
             answer = [*map(reply, effect.commands)]
 
 
-def seen(stored, journal, sight: ClusterSight) -> Present:
+def seen(stored, journal, sight: ClusterSight) -> CurrentState:
     return drive(see(stored, journal), lambda: sight)[0]
 
 
@@ -348,7 +355,7 @@ def test_a_plan_continues_with_the_promoted_replica(rollback):
     held = ["b" if slot in (1, 2) else owner for slot, owner in enumerate(thirds())]
 
     now = seen(plan_of(), read_journal(done), failed_over(a_is_back=False, held=held))
-    prospect = foresee(now.stored, now.sight, now.journal, None, Settings(rollback=rollback))
+    prospect = forecast_run(now.stored, now.sight, now.journal, None, Settings(rollback=rollback))
 
     assert prospect.refusals == ()
     jobs = [(job.source, job.target, job.slots) for batch in prospect.batches for job in batch.jobs]
@@ -371,7 +378,7 @@ def test_a_target_learns_the_owners_of_its_open_slots_before_they_resume():
     assert outcome.verdict is Verdict.PAUSED
     assert "slots 3-4 are left open" in outcome.sentences[0]
     assert now.sight.open_slots() == {3: ("z", "b"), 4: ("z", "b")}
-    assert foresee(now.stored, now.sight, now.journal, None).refusals == ()
+    assert forecast_run(now.stored, now.sight, now.journal, None).refusals == ()
     assert sent[:2] == [Send("b", ("CLUSTER", "SETSLOT", str(slot), "NODE", "z")) for slot in (3, 4)]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.plan import Batch, Job, Room, order_moves
+from cluster_core.rebalance.plan import Batch, Job, MasterRoom, order_moves
 from cluster_core.rebalance.planner import make_plan
 from cluster_core.rebalance.stored_plan import PlannedNode, identify, read_document, slot_rows, write_document
 from tests.builders.rebalance_problems import random_problem
@@ -35,7 +35,7 @@ def read(document, rows):
 
 @pytest.mark.long
 def test_a_plan_comes_back_as_it_was():
-    rooms = {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}
+    rooms = {master.id: MasterRoom((0.0,) * 3, {}, 300) for master in PROBLEM.masters}
     batches = order_moves(planned().moves, rooms).batches
     document, rows = write_document(PROBLEM, planned(), batches, NODES), slot_rows(PROBLEM, planned())
     back = read(document, rows)

@@ -6,7 +6,15 @@ import random
 
 import pytest
 
-from cluster_core.replay.dispatch import WAIT_NS, Clue, Delivery, Dispatcher, Passage, Statement, deliveries
+from cluster_core.replay.dispatch import (
+    WAIT_NS,
+    BusSighting,
+    Delivery,
+    Dispatcher,
+    OrderedEvidence,
+    Statement,
+    deliveries,
+)
 from cluster_core.replay.evidence import Endpoint
 
 HOME_A, HOME_B, HOME_C = Endpoint("10.0.0.1", 17001), Endpoint("10.0.0.2", 17001), Endpoint("10.0.0.2", 17002)
@@ -16,7 +24,7 @@ A, B = "a" * 40, "b" * 40
 
 def clue(
     kind: str = "message", *, ts_ns: int = SECOND_NS, connection: int = 1, sender: str = "", **given: object
-) -> Clue:
+) -> BusSighting:
     """A clue from the opener of a connection, 10.0.0.1 to B by default."""
     fields = {
         "from_opener": True,
@@ -26,10 +34,10 @@ def clue(
         "cport": 17001,
     }
     fields |= {"sender": sender} if kind == "message" else {}
-    return Clue(ts_ns=ts_ns, connection=connection, kind=kind, **(fields | given))
+    return BusSighting(ts_ns=ts_ns, connection=connection, kind=kind, **(fields | given))
 
 
-def delivered(passages: list[Passage]) -> list[Delivery]:
+def delivered(passages: list[OrderedEvidence]) -> list[Delivery]:
     """To whom they go."""
     return [delivery for passage in passages for delivery in deliveries(passage)]
 

@@ -31,7 +31,7 @@ def answer_all(bench: Bench, value: object) -> None:
     """Answer whatever waits, on every connection, with *value*."""
     for number, connection in list(bench.sentinel.state.connections.items()):
         for _ in range(len(connection.awaited) + 1):
-            bench.handle(ev.Answered(number, value))
+            bench.handle(ev.ReplyReceived(number, value))
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -55,7 +55,7 @@ def test_only_some_answers_show_life(answer, is_up):
     bench.pass_ms(1500)
     number = bench.master.link.command
     while bench.sentinel.state.connections[number].awaited:
-        bench.handle(ev.Answered(number, answer))
+        bench.handle(ev.ReplyReceived(number, answer))
 
     assert (bench.master.link.pending_ping_ms == 0) is is_up
 
@@ -67,7 +67,7 @@ def test_a_busy_script_is_killed_once():
     bench.pass_ms(4000)
     number = bench.master.link.command
     for _ in range(30):
-        bench.handle(ev.Answered(number, RespError("BUSY script")))
+        bench.handle(ev.ReplyReceived(number, RespError("BUSY script")))
 
     assert len(bench.commands_to(MASTER, "SCRIPT", "KILL")) == 1
 
@@ -101,7 +101,7 @@ def test_a_reboot_is_noticed():
     state, master = bench.sentinel.state, bench.master
     take_info(state, master, info_of_master(runid="c" * 40))
 
-    assert state.out[-1] == ev.Announced("+reboot", "master main 10.0.0.1 6379")
+    assert state.out[-1] == ev.EventPublished("+reboot", "master main 10.0.0.1 6379")
 
 
 def test_agreement_needs_the_quorum():

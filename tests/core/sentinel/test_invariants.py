@@ -52,7 +52,7 @@ def act(bench: Bench, chance: Random) -> None:
         bench.handle(ev.LinkClosed(chance.choice(links)))
     elif kind == 10 and links:
         value = chance.choice(("PONG", RespError("BUSY"), None, [], [1, b"x", 2], b"role:slave\r\n", 5))
-        bench.handle(ev.Answered(chance.choice(links), value))
+        bench.handle(ev.ReplyReceived(chance.choice(links), value))
     else:
         arguments = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", MASTER[0], str(MASTER[1]), str(chance.randrange(12)))
         bench.say(*arguments, chance.choice(IDS), client=chance.randrange(3))

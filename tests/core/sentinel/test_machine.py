@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Address, Flag
-from cluster_core.sentinel.state import Watched
+from cluster_core.sentinel.state import MonitoredMaster
 from tests.benches.sentinel_bench import MAIN, MASTER, MORE, MY_ID, Bench, info_of_master, info_of_replica
 
 R1, R2 = ("10.0.0.2", 6379), ("10.0.0.3", 6379)
 OTHER = ("10.0.9.1", 26379)
 
 
-def with_replicas(*watched: Watched) -> Bench:
+def with_replicas(*watched: MonitoredMaster) -> Bench:
     bench = Bench(*watched)
     bench.infos |= {
         MASTER: info_of_master(R1, R2),
@@ -133,7 +133,7 @@ def test_messages_of_the_hello_channel_are_read_and_our_own_ignored():
     number = bench.master.link.pubsub
     for runid in (MY_ID, "7" * 40):
         text = f"10.0.9.7,26379,{runid},0,main,10.0.0.1,6379,0"
-        bench.handle(ev.Answered(number, [b"message", b"__sentinel__:hello", text.encode()]))
+        bench.handle(ev.ReplyReceived(number, [b"message", b"__sentinel__:hello", text.encode()]))
 
     assert list(bench.master.sentinels) == ["7" * 40]
 

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_core.sentinel.events import ClientCommand, Reply, Tick
 from cluster_core.sentinel.machine import Sentinel
-from cluster_core.sentinel.state import SentinelSettings, Watched
+from cluster_core.sentinel.state import MonitoredMaster, SentinelSettings
 from tests.benches.resp import encode_value
 from tests.benches.sentinels import running_sentinel
 from tests.benches.servers import installed, redis_binary, valkey_binary
@@ -48,7 +48,7 @@ def test_replies_are_those_of_the_real_sentinel(dialect):
         SentinelSettings(port, dialect),
         Random(1),
         10**12,
-        Watched("mymaster", "127.0.0.1", NOBODY, 2, down_after_ms=100_000, failover_timeout_ms=10_000),
+        MonitoredMaster("mymaster", "127.0.0.1", NOBODY, 2, down_after_ms=100_000, failover_timeout_ms=10_000),
     )
     sentinel.handle(Tick(), 10**12)
     different = []

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.sentinel_history.announcements import read_announcement, read_event, read_switch
-from cluster_core.sentinel_history.evidence import Evidence, Polled, read_poll_line
+from cluster_core.sentinel_history.evidence import Evidence, SentinelReplies, read_poll_line
 from cluster_core.sentinel_history.history import STATES
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from tests.benches.sentinel_recordings import ME, MS_NS, OF_MASTER, fold, line, watched
@@ -81,7 +81,7 @@ def test_mutated_text_changes_beliefs_at_most() -> None:
                 items.append(line(at_ms, rng.choice(CHANNELS), text))
             else:
                 fields = dict(zip(("name", "ip", "port", "flags"), (*text.split(" "), "", "", "", ""), strict=False))
-                items.append(Polled(at_ms * MS_NS, at_ms * MS_NS, (fields,), (fields,)))
+                items.append(SentinelReplies(at_ms * MS_NS, at_ms * MS_NS, (fields,), (fields,)))
         for incident in find_sentinel_incidents(fold(items)):
             incidents += 1
             assert summary_of(incident, {})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cluster_core.sentinel_history.evidence import Polled, Started, read_poll_line
+from cluster_core.sentinel_history.evidence import SentinelReplies, SentinelStarted, read_poll_line
 from cluster_core.sentinel_history.history import fold_history
 from tests.benches.sentinel_recordings import (
     ME,
@@ -53,7 +53,7 @@ def test_a_switch_gives_the_master_its_new_address_and_epoch() -> None:
 def test_valkey_9_marks_the_master_down_from_the_order_to_the_next_timer() -> None:
     """S12: without O_DOWN a failover was ordered; an order with an election is a coordinated failover."""
     order = [*watched(), line(2000, "+new-epoch", "1"), line(2000, "+try-failover", OF_MASTER)]
-    valkey = [Started(0, (9, 1)), *order]
+    valkey = [SentinelStarted(0, (9, 1)), *order]
     ended = line(2050, "-sdown", OF_MASTER)
     vote = line(2010, "voted", f"{OTHER} {ME} 1")
 
@@ -95,7 +95,7 @@ def test_commands_of_an_operator_change_the_master() -> None:
 
 
 def test_a_restarted_sentinel_keeps_epochs_and_addresses_but_no_flags() -> None:
-    items = [*watched(), line(2000, "+sdown", OF_MASTER), Started(4000 * MS_NS), line(4001, "+tilt", "#tilt")]
+    items = [*watched(), line(2000, "+sdown", OF_MASTER), SentinelStarted(4000 * MS_NS), line(4001, "+tilt", "#tilt")]
 
     assert flags(items, 4000) == "master"
 
@@ -104,7 +104,7 @@ def test_a_poll_replaces_the_view() -> None:
     """A master that the reply does not name is gone."""
     fields = {"name": "other", "ip": "10.0.0.9", "port": "6379", "flags": "s_down,master,disconnected", "quorum": "3"}
 
-    rows = shown(fold([*watched(), Polled(2500 * MS_NS, 2500 * MS_NS, (fields,))]), 2600)
+    rows = shown(fold([*watched(), SentinelReplies(2500 * MS_NS, 2500 * MS_NS, (fields,))]), 2600)
 
     assert {name: row.flags for name, row in rows.items()} == {"other": "s_down,master"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import name_all
-from cluster_core.sentinel_history.evidence import Started
+from cluster_core.sentinel_history.evidence import SentinelStarted
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from tests.benches.sentinel_recordings import ME, NAMES, OF_MASTER, OTHER, THIRD, fold, history_of, line, watched
 
@@ -106,7 +106,7 @@ def test_a_vote_for_another_candidate_is_a_refusal() -> None:
 def test_an_order_is_no_failure_of_the_master() -> None:
     """Valkey 9 holds it for down from the order to the next timer: and an order that is given up changes nothing."""
     items = [
-        Started(0, (9, 1)),
+        SentinelStarted(0, (9, 1)),
         *watched(),
         line(3000, "+new-epoch", "1"),
         line(3000, "+try-failover", OF_MASTER),

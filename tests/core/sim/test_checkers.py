@@ -11,7 +11,7 @@ from cluster_core.gossip.flags import FAIL
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node import candidacy
 from cluster_core.node.state import NodeSettings
-from cluster_core.sim.clients import Ack, Promotion, Way
+from cluster_core.sim.clients import Ack, LossReason, Promotion
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
 from cluster_core.slots.key_slot import key_slot
 from tests.benches.scenario import Scene
@@ -183,7 +183,11 @@ def test_an_unexcused_lost_write_is_caught():
     (excused,) = stage.losses.find([ack]).lost
     (confirmed,) = stage.losses.find([ack._replace(replicated=1)]).lost
 
-    assert (loss.way, excused.way, confirmed.way) == (Way.NO_EXCUSE, Way.NOT_REPLICATED, Way.NO_EXCUSE)
+    assert (loss.way, excused.way, confirmed.way) == (
+        LossReason.NO_EXCUSE,
+        LossReason.NOT_REPLICATED,
+        LossReason.NO_EXCUSE,
+    )
 
 
 def test_a_write_of_a_down_shard_is_lost_only_if_the_shard_continued_without_it():
@@ -200,7 +204,7 @@ def test_a_write_of_a_down_shard_is_lost_only_if_the_shard_continued_without_it(
     replaced = stage.losses.find([ack])
 
     assert (down.lost, down.unavailable) == ((), (ack,))
-    assert ([loss.way for loss in replaced.lost], replaced.unavailable) == ([Way.NOT_REPLICATED], ())
+    assert ([loss.way for loss in replaced.lost], replaced.unavailable) == ([LossReason.NOT_REPLICATED], ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node.state import NodeSettings
-from cluster_core.sim.host import Path, retry_after_us
+from cluster_core.sim.host import NetworkPath, retry_after_us
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.stage import Stage
 from cluster_core.wire.bus import Header, Message
@@ -22,7 +22,7 @@ TIMEOUT_MS = 3_600_000
 def stage():
     settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=TIMEOUT_MS)
     places = places_of(Layout(2, 0), lambda name: settings, Random(1))
-    made = Stage(Servers(Random, 1, path=Path(1000, 500)), places)
+    made = Stage(Servers(Random, 1, path=NetworkPath(1000, 500)), places)
     made.world.run_to(1_500_000)
     return made
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from cluster_core.sim.clients import Way
+from cluster_core.sim.clients import LossReason
 from tests.benches.random_scenarios import random_scenario
 from tests.benches.scenario import Played, play, read_scenario
 
@@ -80,7 +80,7 @@ def test_the_runs_are_not_empty():
 
     assert sum(sum("election won" in line for line in result.trace) for result in played) >= len(FEW) // 2
     assert sum(result.stage.acknowledged for result in played) > 1_000
-    assert all(loss.way is not Way.NO_EXCUSE for result in played for loss in result.stage.missing().lost)
+    assert all(loss.way is not LossReason.NO_EXCUSE for result in played for loss in result.stage.missing().lost)
 
 
 def test_a_scenario_by_chance_is_a_text_that_stays():

@@ -19,12 +19,12 @@ from cluster_core.wire.bus_framing import (
     WholeMessage,
     looks_like,
 )
-from cluster_core.wire.tcp_stream import Mark
+from cluster_core.wire.tcp_stream import ByteOrigin
 from tests.builders.bus_builder import every_kind, gossip_message, light, pieces_of, ping
 
 RAWS = [encode_message(made) for made in every_kind()]
 PING = encode_message(ping())
-MARKS = [Mark(n, n, n) for n in range(100)]
+MARKS = [ByteOrigin(n, n, n) for n in range(100)]
 
 
 def comparable(frames: list[Frame]) -> list[object]:

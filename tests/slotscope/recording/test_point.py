@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.landing import Gap, Kind, Reason, RecordedFile, latest
-from slotscope.recording.point import Bounds, Point, Stored, files_to_delete
+from slotscope.recording.point import Bounds, Point, PointFile, files_to_delete
 from slotscope.recording.series import Rotation
 
 S = 1_000_000_000
@@ -56,7 +56,7 @@ def test_an_open_gap_of_a_killed_recorder_ends_at_its_last_sign_of_life(tmp_path
 
 FILES = st.lists(
     st.tuples(st.integers(0, 100), st.none() | st.integers(0, 100)), max_size=12
-).map(lambda sizes: [Stored(f"f{number}", size, to_ns) for number, (size, to_ns) in enumerate(sizes)])  # fmt: skip
+).map(lambda sizes: [PointFile(f"f{number}", size, to_ns) for number, (size, to_ns) in enumerate(sizes)])  # fmt: skip
 
 
 @given(FILES, st.integers(0, 300), st.none() | st.integers(1, 100), st.integers(0, 200))
@@ -74,7 +74,7 @@ def test_the_oldest_finished_files_go_as_few_as_will_do(files, bytes_max, age_ma
     assert len(gone) <= len(finished)
 
 
-def _is_needed(last: Stored, left: list[Stored], bytes_max: int, age_max: int | None, now: int) -> bool:
+def _is_needed(last: PointFile, left: list[PointFile], bytes_max: int, age_max: int | None, now: int) -> bool:
     """Whether the newest of what goes would be too old, or too much."""
     is_old = age_max is not None and (last.to_ns or 0) < now - age_max
     return is_old or sum(file.size for file in left) + last.size > bytes_max

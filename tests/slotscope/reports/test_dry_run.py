@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.rebalance.execution.effects import read_journal
-from cluster_core.rebalance.execution.situation import foresee
+from cluster_core.rebalance.execution.situation import forecast_run
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.reports.rebalance.execution import (
     command_lines,
@@ -23,7 +23,7 @@ def dry_run(moves, product: str = "valkey 9.1", **changed):
     cluster = SeenCluster(["abc"[s * 3 // SLOT_COUNT] for s in range(SLOT_COUNT)], "abc", product=product)
     stored = stored_plan(cluster, moves)
     cluster.changed = changed
-    return stored, foresee(stored, cluster.look("abc"), read_journal([]), None)
+    return stored, forecast_run(stored, cluster.look("abc"), read_journal([]), None)
 
 
 MOVES = [(1, "a", "b"), (2, "a", "b"), (7, "a", "b")]

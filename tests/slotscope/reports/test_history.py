@@ -14,7 +14,7 @@ from cluster_core.instants import write_instant
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from schemas.caveats import Caveat, Code
-from slotscope.reports.history.html import PAGE_BYTES_MAX, Room, draw_lanes, render_history
+from slotscope.reports.history.html import PAGE_BYTES_MAX, ListLimits, draw_lanes, render_history
 from slotscope.reports.history.report import HistoryNode, gravest_of, role_spans
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
 from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
@@ -57,7 +57,7 @@ def test_lanes_of_a_failover_stand_above_those_of_earlier_incidents() -> None:
     failover = next(incident for incident in report.incidents if incident.kind == "failover")
     calm = replace(failover, number=1, kind="membership", subject=C, winner=None, figures={})
 
-    lanes = draw_lanes(replace(report, incidents=[calm, replace(failover, number=2)]), {}, Room())
+    lanes = draw_lanes(replace(report, incidents=[calm, replace(failover, number=2)]), {}, ListLimits())
 
     assert [lane.lane.node.node_id for lane in lanes[:3]] == [failover.subject, failover.winner, C]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from slotscope.reports.delivery import deliver
-from slotscope.reports.fleet.report import ClusterState, Failed, FleetReport
+from slotscope.reports.fleet.report import ClusterState, FailedRun, FleetReport
 from slotscope.reports.index import INDEX
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.simulation.report import FIGURE_LABELS, SETTING_LABELS, Case, SimulationReport, Spread
@@ -66,7 +66,7 @@ def fleet() -> FleetReport:
     """A cluster with every trouble, some with one, many with none."""
     now_ms = TAKEN_AT_MS + 7_200_000
     known = {"taken_at_ms": TAKEN_AT_MS, "masters": 40, "keys": 81_234_567, "memory_bytes": 93_000_000_000}
-    failed = Failed(
+    failed = FailedRun(
         "key-slots",
         TAKEN_AT_MS,
         "/landing/orders/host-3/rdb/dump.rdb: offset 200000: the file ends before its end mark",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from slotscope.sources.fitting_jobs import fitting_jobs
-from slotscope.sources.recognition import FileKind, Recognised, find_files, recognise
+from slotscope.sources.recognition import FileKind, RecognisedFile, find_files, recognise
 
 LOG_LINE = b"7:M 21 Nov 2026 10:11:12.345 # Cluster state changed: fail"
 ROOT = Path(__file__).parents[3]
@@ -129,11 +129,11 @@ def test_folders_are_searched_and_hidden_files_are_not(tmp_path):
         find_files([str(tmp_path / "gone")])
 
 
-def known(**files: FileKind) -> list[Recognised]:
-    return [Recognised(path, kind) for path, kind in files.items()]
+def known(**files: FileKind) -> list[RecognisedFile]:
+    return [RecognisedFile(path, kind) for path, kind in files.items()]
 
 
-def arguments_of(recognised: list[Recognised]) -> dict[str, list[str]]:
+def arguments_of(recognised: list[RecognisedFile]) -> dict[str, list[str]]:
     jobs, _ = fitting_jobs(recognised, "R", "s")
     return {job.job: list(job.arguments) for job in jobs}
 
@@ -167,9 +167,9 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
     manifest.write_bytes(b"file a.1.base.rdb seq 1 type b\nfile a.1.incr.aof seq 1 type i\n")
     base, increment = (str(tmp_path / name) for name in ("a.1.base.rdb", "a.1.incr.aof"))
     actual = [
-        Recognised(str(manifest), FileKind.AOF_MANIFEST),
-        Recognised(base, FileKind.RDB),
-        Recognised(increment, FileKind.AOF),
+        RecognisedFile(str(manifest), FileKind.AOF_MANIFEST),
+        RecognisedFile(base, FileKind.RDB),
+        RecognisedFile(increment, FileKind.AOF),
     ]
 
     assert arguments_of(actual) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
@@ -179,7 +179,7 @@ def test_the_newest_topology_is_used_and_unusable_files_are_listed(tmp_path):
     for name, written in (("old", 1), ("new", 2)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (written, written))
-    actual = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
+    actual = [RecognisedFile(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
 
     jobs, left = fitting_jobs([*actual, *known(d=FileKind.RDB, m=FileKind.INFO)], "R", "s")
     alone = fitting_jobs(actual, "R", "s")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.sentinel_history.evidence import LoggedEvent, Started
+from cluster_core.sentinel_history.evidence import LoggedEvent, SentinelStarted
 from slotscope.sources.sentinel import BadRecords, SentinelEvidence, SentinelFiles, read_evidence
 
 ID = "a" * 40
@@ -39,7 +39,7 @@ def test_a_log_names_its_sentinel_and_version(tmp_path: Path) -> None:
     actual = read(tmp_path, logs={"sentinel.log": LINES})
 
     started, event = actual.logged[ID]
-    assert isinstance(started, Started)
+    assert isinstance(started, SentinelStarted)
     assert started.version == (9, 1)
     assert isinstance(event, LoggedEvent)
     assert event.channel == "+monitor"

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from cluster_core.incidents.speech import SentHeader, SpeechFolder
+from cluster_core.incidents.header_claims import ClaimFolder, SentHeader
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.saving import load
 from slotscope.pipelines.bus.headers import Basis, HeaderStates, fold_nodes
@@ -69,7 +69,7 @@ def test_headers_in_stretches_give_the_rows_of_single_headers(seed) -> None:
 
     expected = []
     for node in sorted({row[0] for row in rows}):
-        plain, state = SpeechFolder(node, THRESHOLDS), SpeechFolder(node, THRESHOLDS)
+        plain, state = ClaimFolder(node, THRESHOLDS), ClaimFolder(node, THRESHOLDS)
         for _, *fields in (row for row in rows if row[0] == node):
             plain.feed(SentHeader(*fields))
             if fields[1] < settled:

@@ -27,13 +27,13 @@ def header(sender, ref, at_s, **fields):
     }  # fmt: skip
 
 
-def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0), **fields):
+def claim(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0), **fields):
     """The note of one span: claims that stayed the same from the first of *refs* to the last."""
     numbers = [
         T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, fields.get("slots", 5),
         0, *offsets, int(fields.get("silent", False)),
     ]  # fmt: skip
-    return ("speech", [node, replicaof], numbers, None)
+    return ("claim", [node, replicaof], numbers, None)
 
 
 def notes(*headers, states=NO_STATES):
@@ -56,9 +56,9 @@ def test_a_span_lasts_until_a_node_sends_another_state():
     )
 
     assert actual == [
-        speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
-        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B),
-        speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
+        claim(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9)),
+        claim(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B),
+        claim(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30)),
     ]  # fmt: skip
 
 
@@ -68,10 +68,10 @@ def test_a_node_without_messages_for_long_is_silent_after_its_span():
     actual = notes(header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
 
     assert actual == [
-        speech(A, 0, 0, (1, 1), 1, silent=True),
-        speech(A, silence_s + 0.01, silence_s + 0.01, (2, 2), 1),
-        speech(B, 2 - silence_s, 2 - silence_s, (3, 3), 1),
-        speech(C, 0, 0, (4, 4), 1, silent=True),
+        claim(A, 0, 0, (1, 1), 1, silent=True),
+        claim(A, silence_s + 0.01, silence_s + 0.01, (2, 2), 1),
+        claim(B, 2 - silence_s, 2 - silence_s, (3, 3), 1),
+        claim(C, 0, 0, (4, 4), 1, silent=True),
     ]  # fmt: skip
 
 
@@ -97,8 +97,8 @@ def test_unsigned_and_unknown_64_bit_numbers_are_clamped():
     )
 
     assert actual == [
-        speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
-        speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
+        claim(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST)),
+        claim(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
     ]  # fmt: skip
 
 

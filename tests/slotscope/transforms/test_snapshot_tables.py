@@ -36,7 +36,7 @@ from slotscope.sources.keys.tally import tally_units
 from slotscope.transforms import snapshot_tables
 from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, with_amounts
 from slotscope.transforms.snapshot_tables import SnapshotTables
-from slotscope.transforms.snapshot_warnings import Foreign
+from slotscope.transforms.snapshot_warnings import ForeignKeys
 from tests.builders.partial_rows import assert_rows, partial, partial_table
 from tests.conftest import DATA
 
@@ -262,7 +262,7 @@ def test_writes_stand_for_keys_only_where_a_log_is_not_replayed():
         {"kind": LOG_SLOT, "slot": 2, "owner_id": B, "ops": 7, "source": "b.aof"}, {"kind": OWNER, "keys": 1},
     )  # fmt: skip
 
-    expected = {Foreign("a.rdb", A, 2), Foreign("a.rdb", None, 1), Foreign("b.aof", B, 7)}
+    expected = {ForeignKeys("a.rdb", A, 2), ForeignKeys("a.rdb", None, 1), ForeignKeys("b.aof", B, 7)}
     assert set(snapshot_tables.keys_by_owner(sums(rows))) == expected
 
 

@@ -12,7 +12,7 @@ from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat
 from schemas.interim import UnitFacts, joined
 from slotscope.transforms import snapshot_warnings as warnings
-from slotscope.transforms.snapshot_warnings import Foreign
+from slotscope.transforms.snapshot_warnings import ForeignKeys
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -41,7 +41,7 @@ def codes_of(caveats: list[Caveat]) -> list[tuple[str, str]]:
     ("caveats", "code", "text"),
     [
         (
-            warnings.find_foreign([Foreign("a.rdb", A, 9), Foreign("a.rdb", B, 3), Foreign("a.rdb", None, 1)], OWNERS, NODES),
+            warnings.find_foreign([ForeignKeys("a.rdb", A, 9), ForeignKeys("a.rdb", B, 3), ForeignKeys("a.rdb", None, 1)], OWNERS, NODES),
             ("error", "foreign_keys"),
             ["3 keys in slots of 10.0.0.2:6380", "1 key in slots of nobody"],
         ),
@@ -98,7 +98,7 @@ def test_sound_inputs_have_no_warning() -> None:
     fits = unit(**MEASURED, aux={"used-mem": "100000000", "repl-id": "0" * 40}, memory_total=101_000_000)
     sound = unit("b.rdb", trailing_bytes=0, stored_crc="a" * 16)
 
-    assert warnings.find_foreign([Foreign("a.rdb", A, 9)], OWNERS, NODES) == []
+    assert warnings.find_foreign([ForeignKeys("a.rdb", A, 9)], OWNERS, NODES) == []
     assert warnings.find_twins([unit(), unit()], OWNERS, NODES) == []
     assert warnings.find_twins([fits, unit("b.rdb", stored_crc="0" * 16)], NOBODY, None) == []
     assert warnings.find_twins([unit(), log()], OWNERS, None) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.incidents.speech import without_flips
+from cluster_core.incidents.header_claims import without_flips
 from tests.builders.history_builder import C, Tale
 
 
@@ -15,7 +15,7 @@ def promotion(*claims: str, step_s: float = 0.001) -> list[str]:
         tale.says(C, 5 + number * step_s, slots=slots)
     tale.chatter(C, 5.5, 10, slots=claims[-1])
     texts = {number: text for text, number in tale.bitmaps.items()}
-    return [texts[span.slots] for span in without_flips(tale.speech())]
+    return [texts[span.slots] for span in without_flips(tale.header_claims())]
 
 
 def test_a_late_header_does_not_undo_a_change() -> None:
@@ -36,4 +36,4 @@ def test_a_late_older_epoch_is_no_claim(at_s: float) -> None:
     tale.chatter(C, 0, 5, current=4)
     tale.says(C, at_s, slots="1", current=3)
 
-    assert len(tale.speech()) == 1
+    assert len(tale.header_claims()) == 1

@@ -33,7 +33,7 @@ class SentHeader(NamedTuple):
     offset: int
 
 
-class Speech(NamedTuple):
+class ClaimSpan(NamedTuple):
     """From *from_ns* to *to_ns* the node sent *messages* headers with these claims; *silent_after* if it then fell
     silent.  Offsets are those of the first header and the greatest.
     """
@@ -65,14 +65,14 @@ class Speech(NamedTuple):
         return self.flags, self.replicaof, self.config_epoch, self.slots, self.state
 
 
-class SpeechFolder:
+class ClaimFolder:
     """Folds the headers of one node in order; `finish` comes last. Its state can be saved in between."""
 
     def __init__(self, node: str, thresholds: Thresholds) -> None:
         self.node = node
         self._silence_ns = thresholds.silence_ns
-        self._open: Speech | None = None
-        self._ended: list[Speech] = []
+        self._open: ClaimSpan | None = None
+        self._ended: list[ClaimSpan] = []
 
     def feed(self, header: SentHeader) -> None:
         """Add one header."""
@@ -85,7 +85,7 @@ class SpeechFolder:
         flags = header.flags & CLAIMED_FLAGS
         same = (flags, header.replicaof, header.config_epoch, header.slots, header.state) == span.claim
         if not silent and (same or stale):
-            self._open = Speech(
+            self._open = ClaimSpan(
                 span.node, span.from_ns, max(span.to_ns, header.ts_ns), span.first_ref, header.ref, span.messages + 1,
                 span.flags, span.replicaof, max(span.current_epoch, header.current_epoch), span.config_epoch, span.slots,
                 span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, header.offset),
@@ -108,14 +108,14 @@ class SpeechFolder:
         )
         return True
 
-    def finish(self, last_ns: int) -> list[Speech]:
+    def finish(self, last_ns: int) -> list[ClaimSpan]:
         """Return all spans; no header comes until *last_ns*."""
         span = self._open
         last = [] if span is None else [span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)]
         return [*self._ended, *last]
 
-    def _begin(self, header: SentHeader) -> Speech:
-        return Speech(
+    def _begin(self, header: SentHeader) -> ClaimSpan:
+        return ClaimSpan(
             self.node,
             header.ts_ns,
             header.ts_ns,
@@ -133,14 +133,14 @@ class SpeechFolder:
         )
 
 
-def without_flips(spans: Iterable[Speech]) -> list[Speech]:
+def without_flips(spans: Iterable[ClaimSpan]) -> list[ClaimSpan]:
     """Undo the mixing of late and newer headers of one node (R161): each of its links delivers in order, but some late.
 
     The newer of two claims is repeated last, at most `ORDER_NS` after it was replaced.
     """
     todo = list(spans)
     ends = _last_repeats(todo)
-    kept: list[Speech] = []
+    kept: list[ClaimSpan] = []
     newest = -1
     """The last repeat of the last kept claim."""
     for span, end in zip(todo, ends, strict=True):
@@ -152,7 +152,7 @@ def without_flips(spans: Iterable[Speech]) -> list[Speech]:
     return kept
 
 
-def _last_repeats(spans: list[Speech]) -> list[int]:
+def _last_repeats(spans: list[ClaimSpan]) -> list[int]:
     """Return for each span the index of the last repeat of its claim, without a longer pause than `ORDER_NS`."""
     ends = list(range(len(spans)))
     following: dict[Claim, int] = {}
@@ -165,7 +165,7 @@ def _last_repeats(spans: list[Speech]) -> list[int]:
     return ends
 
 
-def _joined(spans: list[Speech]) -> Speech:
+def _joined(spans: list[ClaimSpan]) -> ClaimSpan:
     """Return one span with the first claim and the total length."""
     last = spans[-1]
     return spans[0]._replace(
