@@ -124,22 +124,24 @@ def state_changes(
         if sample.cluster_ok is not None
     ]
     exact = sorted(logged, key=lambda state: state.max_ns)
-    starts = [
-        StateChange(restart.earliest_ready_ns, restart.ready_ns or restart.start_ns, False, True)
+    starts = (
+        (restart.start_ns, StateChange(restart.earliest_ready_ns, restart.ready_ns or restart.start_ns, False, True))
         for restart in restarts
-    ]
-    ordered = sorted(
-        [*((state, 0) for state in exact), *((state, 1) for state in starts), *((state, 2) for state in seen)],
-        key=lambda pair: (pair[0].max_ns, pair[1]),
     )
+    ordered = [
+        *((state.max_ns, 0, state) for state in exact),
+        *((start_ns, 1, state) for start_ns, state in starts),
+        *((state.max_ns, 2, state) for state in seen),
+    ]
+    ordered.sort(key=lambda entry: entry[:2])
     merged: list[StateChange] = []
     is_up: bool | None = None
     since_ns = after_ns = first_ns
-    for at, (state, rank) in enumerate(ordered):
+    for at, (_, rank, state) in enumerate(ordered):
         if rank == 1:
-            after, kind = next(((other, kind) for other, kind in ordered[at + 1 :] if kind != 1), (None, 0))
-            if after is None or not (after.is_up or kind == 2):
-                continue
+            after, kind = next(((other, kind) for _, kind, other in ordered[at + 1 :] if kind != 1), (None, 0))
+            if after is None or (after.min_ns < state.max_ns if after.is_up else kind != 2):
+                continue  # it may have been OK at once
         elif rank == 2:
             if state.is_up == is_up or (is_up is None and state.is_up):
                 is_up, since_ns, after_ns = state.is_up, max(since_ns, state.min_ns), max(after_ns, state.min_ns)

@@ -78,6 +78,8 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
     last, back = _silence(history, subject, from_ns)
     signs_ns = _answers_around(history, subject, from_ns) if not history.header_claims.get(subject) else (None, None)
     silent_from_ns, back_ns = last.to_ns if last else signs_ns[0], back.from_ns if back else signs_ns[1]
+    if back is None and back_ns is not None:  # polls of a silent node are rare
+        back_ns = min(back_ns, cleared_ns(history, spells) or back_ns)
     observers = {spell.observer for spell in spells}
     knowing = [
         observer
@@ -114,6 +116,18 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
     next_ns = min((ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns), default=None)
     was_silent = next_ns is None or next_ns - last_ns >= MISSED_POLLS * history.poll_pause_ns(subject)
     return (last_ns, next_ns) if was_silent else (None, None)
+
+
+def cleared_ns(history: History, spells: Iterable[PfailSpell]) -> int | None:
+    """Return when the first observer cleared PFAIL or FAIL; None if none did."""
+    return min(
+        (
+            spell.to_ns
+            for spell in spells
+            if spell.to_ns is not None and history.view_at(spell.observer, spell.subject, spell.to_ns) is not None
+        ),
+        default=None,
+    )
 
 
 def _alive_ns(history: History, subject: str, from_ns: int, ends: Sequence[int | None]) -> int | None:

@@ -171,7 +171,8 @@ def _replacements(
 ) -> list[_Replacement]:
     """Pair each forgotten node with one that joined its shard at about the same time."""
     attached = {step.actor: step for step in attachments if step.kind == EventKind.REPLICA_ATTACHED}
-    free = [step for step in joins if step.actor in attached]
+    left = {gone.subject for gone in forgotten}
+    free = [step for step in joins if step.actor in attached and step.actor not in left]
     replacements = []
     for gone in forgotten:
         shard = _shard_of(history, promotions, gone.subject, gone.started_ns)

@@ -30,7 +30,7 @@ from cluster_core.history.service import (
 )
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
-from cluster_core.incidents.finders.failures import Episode, in_story_order
+from cluster_core.incidents.finders.failures import Episode, cleared_ns, in_story_order
 from cluster_core.incidents.history import History, PfailSpell, slot_bits, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind, Source
@@ -308,7 +308,7 @@ def _silence(history: History, episode: Episode) -> Interval:
             low = max(low, episode.from_ns - FAIL_TIMEOUTS_MAX * timeout_ns - 1_000_000_000)
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
-    back_ns = _cleared_ns(history, episode) if episode.back_ns is None else episode.back_ns
+    back_ns = cleared_ns(history, episode.spells) if episode.back_ns is None else episode.back_ns
     has_headers = bool(history.header_claims.get(node))
     marked = [
         _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
@@ -326,18 +326,6 @@ def _silence(history: History, episode: Episode) -> Interval:
         high,
         max(to_min_ns, high),
         back_ns,
-    )
-
-
-def _cleared_ns(history: History, episode: Episode) -> int | None:
-    """Return when the first observer cleared PFAIL or FAIL; None if none did."""
-    return min(
-        (
-            spell.to_ns
-            for spell in episode.spells
-            if spell.to_ns is not None and history.view_at(spell.observer, spell.subject, spell.to_ns) is not None
-        ),
-        default=None,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
 from cluster_core.gossip.causes import Cause
+from cluster_core.history.processes import Restart
 from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
 from cluster_core.history.service import InterruptionReason
 from cluster_core.incidents.catalogue import find_findings, find_incidents
@@ -76,9 +77,12 @@ def test_metrics_show_the_restart_of_a_recorded_master() -> None:
 # -- the state of the cluster ------------------------------------------------------------------------------------------
 
 
-def states(*logged: tuple[float, bool], polls: list[MetricSample]) -> list[tuple[float, float, bool]]:
+def states(
+    *logged: tuple[float, bool], polls: list[MetricSample], started: Any = ()
+) -> list[tuple[float, float, bool]]:
     changes = [StateChange(round(at * S), round(at * S), is_up) for at, is_up in logged]
-    return [(change.min_ns / S, change.max_ns / S, change.is_up) for change in state_changes(changes, polls, (), 0)]
+    merged = state_changes(changes, polls, started, 0)
+    return [(change.min_ns / S, change.max_ns / S, change.is_up) for change in merged]
 
 
 def test_a_state_changed_between_the_answers_that_differ() -> None:
@@ -92,6 +96,14 @@ def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
     polls = [sample(at, 0, cluster_ok=is_up) for at, is_up in ((1, True), (2, False), (3, False), (4, True))]
 
     assert states((1.5, False), (3.2, True), polls=polls) == [(1.5, 1.5, False), (3.2, 3.2, True)]
+
+
+def test_a_new_process_that_may_have_been_ok_at_once_was_not_down() -> None:
+    """The first answer comes late; the log of a replica is OK a millisecond before it accepts connections."""
+    late = Restart(MASTER, 2 * S, 5 * S, 5 * S, 9 * S, "", None, Source.POLL, 4 * S)
+
+    assert states(polls=[sample(1, cluster_ok=True), sample(8.5, 0.5, cluster_ok=True)], started=[late]) == []
+    assert states((5.1, True), polls=[], started=[late]) == [(5.1, 5.1, True)]
 
 
 # -- silence -----------------------------------------------------------------------------------------------------------

@@ -80,6 +80,9 @@ def test_a_node_that_joins_the_shard_of_one_that_is_forgotten_replaces_it() -> N
     assert (incident.variant, incident.subject, incident.winner) == ("replaced", R, NEW)
     assert [step.kind for step in incident.steps][:2] == ["met", "replica-attached"]
 
+    tale.view(B, NEW, 11.5, 19)
+    assert "replaced" not in {variant for _, variant, *_ in changes_of(tale)}  # NEW is forgotten, too
+
 
 def test_a_backdated_belief_is_no_forgetting() -> None:
     """Slots moved one by one leave small holes between intervals; the node was never gone."""

@@ -72,10 +72,6 @@ def test_the_loss_of_each_host_is_judged(layout: list[PlacedNode], expected: lis
         assert findings_ == expected
 
 
-def test_no_input_gives_no_findings() -> None:
-    assert findings(Tale()) == []
-
-
 def test_findings_about_many_nodes_are_one_sentence() -> None:
     nodes = [f"{number:040x}" for number in range(1, 31)]
     alike = [
