@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql.pandas.types import from_arrow_type
 
-from cluster_core.door import read_stub
+from cluster_core.lazy_names import read_stub
 from cluster_core.rules import RULES, Rule, sentence
 from cluster_core.sentinel.instance import TRANSITIONS
 from jobs.main import program

@@ -8,6 +8,6 @@
 Roots are folders or URIs.  Bad roots raise `slotscope.runtime.errors.InputError`.
 """
 
-from cluster_core.door import open_door
+from cluster_core.lazy_names import lazy_names
 
-__all__, __getattr__, __dir__ = open_door(__name__)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

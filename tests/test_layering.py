@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.door import read_stub
+from cluster_core.lazy_names import read_stub
 from tests.builders.syntax import statements
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,7 @@ PROGRAM = "slotscope.__main__"
 """The program imports its commands: nothing imports it."""
 GROUPS = {
     "cluster_core": (
-        "door", "columns", "instants", "kinds", "errors", "rules", "sizes", "slots", "wire", "topology", "routing", "load", "gossip", "node", "rdb.grammar", "rdb.head", "formats",
+        "lazy_names", "columns", "instants", "kinds", "errors", "rules", "sizes", "slots", "wire", "topology", "routing", "load", "gossip", "node", "rdb.grammar", "rdb.head", "formats",
         "memory", "advice", "kernels", "rdb", "aof", "kernels.keys", "kernels.aof", "replication", "rebalance", "replay", "history", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (
@@ -209,16 +209,16 @@ def test_a_cycle_is_detected():
     assert find_cycle({"a": ["b"], "b": []}) == []
 
 
-DOOR = "from cluster_core.door import open_door\n__all__, __getattr__, __dir__ = open_door(__name__)"
+LAZY = "from cluster_core.lazy_names import lazy_names\n__all__, __getattr__, __dir__ = lazy_names(__name__)"
 
 
-def test_package_files_hold_a_docstring_and_at_most_a_door():
-    """What a package offers is found when it is asked for: importing it loads nothing else."""
+def test_package_files_hold_a_docstring_and_at_most_lazy_names():
+    """Importing a package loads none of its modules."""
     packages = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
     wrong = []
     for path in packages:
         docstring, *rest = ast.parse(path.read_bytes()).body
-        expected = DOOR if path.with_suffix(".pyi").exists() else ""
+        expected = LAZY if path.with_suffix(".pyi").exists() else ""
         if not isinstance(docstring, ast.Expr) or "\n".join(map(ast.unparse, rest)) != expected:
             wrong.append(str(path.relative_to(ROOT)))
 
@@ -226,22 +226,22 @@ def test_package_files_hold_a_docstring_and_at_most_a_door():
     assert wrong == []
 
 
-def doors() -> dict[str, dict[str, str]]:
-    """Each package with a door: its public names and the modules that define them."""
+def public_names() -> dict[str, dict[str, str]]:
+    """Each package with lazy names: its public names and the modules that define them."""
     stubs = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.pyi")]
     return {dotted(path): read_stub(path.read_bytes()) for path in stubs}
 
 
-def test_names_of_a_door_are_defined_in_the_module_of_its_stub():
+def test_public_names_are_defined_in_the_module_of_its_stub():
     """A name that moves must move in the stub, too; a name that is a module of the package as well would be hidden by it."""
     wrong = [
         f"{package}: {name} of {home}"
-        for package, homes in doors().items()
+        for package, homes in public_names().items()
         for name, home in homes.items()
         if home not in trees() or name not in defined(trees()[home]) or f"{package}.{name}" in trees()
     ]
 
-    assert len(doors()) > 10
+    assert len(public_names()) > 10
     assert wrong == []
 
 
@@ -269,7 +269,7 @@ def test_no_job_is_named_like_a_module_of_the_standard_library():
 
 
 def test_the_core_touches_no_file_no_clock_and_no_chance():
-    """Time, chance and IO come in through the door; `hash()` differs from run to run."""
+    """Time, chance and IO are arguments; `hash()` differs from run to run."""
     wrong = [
         f"{module}: {name}"
         for module in modules_of("cluster_core")

@@ -1,5 +1,5 @@
 """Replay of one observer: its view over time, from sent and received messages."""
 
-from cluster_core.door import open_door
+from cluster_core.lazy_names import lazy_names
 
-__all__, __getattr__, __dir__ = open_door(__name__)
+__all__, __getattr__, __dir__ = lazy_names(__name__)

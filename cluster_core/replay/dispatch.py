@@ -4,7 +4,7 @@ A process is identified by its listening address, the accepting end of a connect
 its messages or the bus port in its headers (R3). Ids may change (R82). A connection without messages belongs to a process
 only if no other shares the address.
 
-A clue waits up to `WAIT_NS` for its process, and later ones wait behind it. The order of clues alone determines the
+A sighting waits up to `WAIT_NS` for its process, and later ones wait behind it. The order of sightings alone determines the
 result, not how a capture is split into files.
 """
 
@@ -20,7 +20,7 @@ from cluster_core.replay.evidence import Endpoint, LinkChange, SightingKind
 WAIT_NS: Final = 2_000_000_000
 """Maximum wait for the id that identifies a process; linked nodes send every second (R31)."""
 WAITING_MAX: Final = 1_000_000
-"""Maximum waiting clues."""
+"""Maximum waiting sightings."""
 CLOSED_NS: Final = 60_000_000_000
 """How long a closed connection is remembered for late packets."""
 CONNECTIONS_MAX: Final = 100_000
@@ -92,7 +92,7 @@ class Delivery(NamedTuple):
 
 
 class OrderedEvidence(NamedTuple):
-    """A clue or statement in its final order: *number* counts them, *ts_ns* never decreases.
+    """A sighting or statement in its final order: *number* counts them, *ts_ns* never decreases.
 
     *opener*, *acceptor*: processes, None if unknown; *was_open*: the connection was up. *since_ns*: last message before a gap.
     """
@@ -128,7 +128,7 @@ class Connection:
 
 
 class Dispatcher:
-    """Takes clues in capture order; returns passages once their processes are known.
+    """Takes sightings in capture order; returns them in order once their processes are known.
 
     *homes*: listening addresses from polls; *statements* are in time order.
     """
@@ -160,22 +160,22 @@ class Dispatcher:
         self._hints = {**hints, **self._hints}
         return True
 
-    def feed(self, clue: BusSighting) -> list[OrderedEvidence]:
-        """Add a clue and return the passages it releases."""
-        is_late = clue.held or clue.kind == "gap"
-        if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
-            self.clock_steps.append((clue.ref, self.clock_ns - clue.ts_ns))
-        self.clock_ns = max(self.clock_ns, clue.ts_ns)
+    def feed(self, sighting: BusSighting) -> list[OrderedEvidence]:
+        """Add a sighting and return the ordered evidence that it releases."""
+        is_late = sighting.held or sighting.kind == "gap"
+        if sighting.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
+            self.clock_steps.append((sighting.ref, self.clock_ns - sighting.ts_ns))
+        self.clock_ns = max(self.clock_ns, sighting.ts_ns)
         while self._statements and self._statements[0].ts_ns <= self.clock_ns:
             statement = self._statements.popleft()
             self._waiting.append((statement.ts_ns, statement))
-        if self._learn(clue):
-            self._waiting.append((self.clock_ns, clue))
+        if self._learn(sighting):
+            self._waiting.append((self.clock_ns, sighting))
         return self._release()
 
     @property
     def quiet_before_ns(self) -> int:
-        """Return the time before which messages on known connections can skip the order; 0 while a clue waits."""
+        """Return the time before which messages on known connections can skip the order; 0 while a sighting waits."""
         if self._waiting:
             return 0
         return self._statements[0].ts_ns if self._statements else NEVER_NS
@@ -235,33 +235,33 @@ class Dispatcher:
 
     # -- identification ------------------------------------------------------------------------------------------
 
-    def _learn(self, clue: BusSighting) -> bool:
+    def _learn(self, sighting: BusSighting) -> bool:
         """Identify a connection's processes; False for a copy of an opening or closing packet."""
-        connection = self._connections.get(clue.connection)
+        connection = self._connections.get(sighting.connection)
         if connection is None:
             if len(self._connections) >= CONNECTIONS_MAX:
                 for old in list(self._connections)[: CONNECTIONS_MAX // 4]:
                     self._forget(old)
-            connection = self._connections[clue.connection] = Connection()
-        if clue.kind in ("gap", "unread", "read"):
+            connection = self._connections[sighting.connection] = Connection()
+        if sighting.kind in ("gap", "unread", "read"):
             return True
-        if clue.kind != "message":
-            mark = (clue.kind, clue.from_opener)
+        if sighting.kind != "message":
+            mark = (sighting.kind, sighting.from_opener)
             is_new = mark not in connection.marks
             connection.marks += (mark,) if is_new else ()
             return is_new
-        sender = clue.sender
+        sender = sighting.sender
         if not sender:
             return True
-        if not clue.from_opener:
-            home = self._homes.setdefault(sender, clue.acceptor)
-            if home == clue.acceptor:
+        if not sighting.from_opener:
+            home = self._homes.setdefault(sender, sighting.acceptor)
+            if home == sighting.acceptor:
                 self._name(home, sender)
-            self._note_process(clue.acceptor)
+            self._note_process(sighting.acceptor)
         elif not connection.opener_id:
             connection.opener_id = sender
-            if clue.cport:
-                self._guesses.setdefault(sender, Endpoint(clue.opener.ip, clue.cport))
+            if sighting.cport:
+                self._guesses.setdefault(sender, Endpoint(sighting.opener.ip, sighting.cport))
         return True
 
     def _note_process(self, process: Endpoint) -> None:
@@ -304,14 +304,14 @@ class Dispatcher:
             self._close(item, connection, ts_ns)
         return passage
 
-    def _opener_of(self, clue: BusSighting, connection: Connection) -> Endpoint | None:
+    def _opener_of(self, sighting: BusSighting, connection: Connection) -> Endpoint | None:
         node_id = connection.opener_id
         home = self._homes.get(node_id)
-        opener = home or self._guesses.get(node_id) if node_id else self._alone.get(clue.opener.ip)
-        if opener is None or opener == clue.acceptor:
+        opener = home or self._guesses.get(node_id) if node_id else self._alone.get(sighting.opener.ip)
+        if opener is None or opener == sighting.acceptor:
             return None
         if home is not None:
-            connection.opener, connection.ends = home, (clue.opener, clue.acceptor)
+            connection.opener, connection.ends = home, (sighting.opener, sighting.acceptor)
         elif node_id:
             self._note_process(opener)
             self._name(opener, self._ids.get(opener) or node_id)
@@ -325,10 +325,10 @@ class Dispatcher:
             self._name(process, self._ids.get(process) or node_id)
         return process
 
-    def _close(self, clue: BusSighting, connection: Connection, ts_ns: int) -> None:
-        connection.fins += 2 if clue.kind == "rst" else 1
+    def _close(self, sighting: BusSighting, connection: Connection, ts_ns: int) -> None:
+        connection.fins += 2 if sighting.kind == "rst" else 1
         if connection.fins >= 2:
-            self._closed.append((ts_ns, clue.connection))
+            self._closed.append((ts_ns, sighting.connection))
         while self._closed and self._closed[0][0] < ts_ns - CLOSED_NS:
             self._forget(self._closed.popleft()[1])
 

@@ -26,9 +26,9 @@ from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
 from schemas.bronze import BAD_RECORDS
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
-from slotscope.sources.bus.clues import BadRows, BatchTexts, files_of, used_bitmaps
 from slotscope.sources.bus.files import CaptureFile, find_captures, measure_clocks, survey
 from slotscope.sources.bus.point_series import PointSeries, SeriesState
+from slotscope.sources.bus.sightings import BadRows, BatchTexts, files_of, used_bitmaps
 from slotscope.sources.data_source import UnitReader, UnitSource
 
 _BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in (*BAD_RECORDS.labels, "job")])

@@ -40,17 +40,6 @@ from slotscope.runtime.priority import step_back
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import EvidenceCollector, packed_table
 from slotscope.sources.bus.captured import MessageRows, MessageTable, SideWork, ahead, blob_row, link_rows
-from slotscope.sources.bus.clues import (
-    BAD_ROWS_MAX,
-    BadRows,
-    BatchTexts,
-    BitmapNumbers,
-    MessageColumns,
-    clue_at,
-    columns_of,
-    files_of,
-    note_signs,
-)
 from slotscope.sources.bus.files import READERS, CaptureFile, RecordedInput, measure_clocks, unknown_clock
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, LateFile, PointSeries, SeriesState
 from slotscope.sources.bus.polls_and_logs import (
@@ -60,6 +49,17 @@ from slotscope.sources.bus.polls_and_logs import (
     UnrecordedGaps,
     read_polls_and_logs,
     times,
+)
+from slotscope.sources.bus.sightings import (
+    BAD_ROWS_MAX,
+    BadRows,
+    BatchTexts,
+    BitmapNumbers,
+    MessageColumns,
+    columns_of,
+    files_of,
+    note_signs,
+    sighting_at,
 )
 from slotscope.sources.files import exists
 from slotscope.sources.server_logs import LogOwner
@@ -326,7 +326,7 @@ class CaptureTask:
             yield self._table(captured.METRICS, METRIC_SAMPLES, list(self._metrics.of(evidence.metrics)))
 
     def _take(self, batch: BusBatch, bitmap_rows: list[dict[str, Any]], *, is_end: bool = False) -> None:
-        """Number the messages of a batch, hand out their rows and pass their clues on."""
+        """Number the messages of a batch, hand out their rows and pass their sightings on."""
         place = self._series.place
         self._bad.take(place, batch, self._messages, is_end=is_end)
         if not len(batch) and not len(batch.events):
@@ -372,20 +372,20 @@ class CaptureTask:
     def _follow(
         self, batch: BusBatch, first_id: int, asked: MessageColumns, nodes: list[str], addresses: list[str]
     ) -> None:
-        """Pass the clues of a batch on, but for messages that change nothing."""
+        """Pass the sightings of a batch on, but for messages that change nothing."""
         seen = SeenMessages(batch.messages, asked.senders, nodes, asked.order)
         take = bind(self._take_passing, batch, first_id, asked)
         if self._known_links is None:
             self._known_links = KnownLinks(self._dispatcher, self._meter, self._outbox.number_of)
         at = 0
         while (at := self._known_links.pass_on(seen, at, take)) < len(seen):
-            clue = clue_at(batch, at, first_id, asked, nodes, addresses)
+            sighting = sighting_at(batch, at, first_id, asked, nodes, addresses)
             at += 1
-            if clue is None:
+            if sighting is None:
                 continue
-            if clue.kind == "gap":
-                self._known_links.settle(clue.connection)
-            self._pass_on(self._dispatcher.feed(clue))
+            if sighting.kind == "gap":
+                self._known_links.settle(sighting.connection)
+            self._pass_on(self._dispatcher.feed(sighting))
 
     def _take_passing(
         self, batch: BusBatch, first_id: int, asked: MessageColumns, first_number: int, passing: OrderedMessages
@@ -411,14 +411,21 @@ class CaptureTask:
             self._deliver(passage)
 
     def _deliver(self, passage: OrderedEvidence) -> None:
-        clue = passage.item
-        if isinstance(clue, BusSighting) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
-            ways = (passage.opener, passage.acceptor) if clue.from_opener else (passage.acceptor, passage.opener)
-            self._gaps.append((*ways, passage.since_ns, passage.ts_ns, clue.total_bytes))
-        if isinstance(clue, BusSighting) and clue.kind == "message":
+        sighting = passage.item
+        if isinstance(sighting, BusSighting) and sighting.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
+            ways = (passage.opener, passage.acceptor) if sighting.from_opener else (passage.acceptor, passage.opener)
+            self._gaps.append((*ways, passage.since_ns, passage.ts_ns, sighting.total_bytes))
+        if isinstance(sighting, BusSighting) and sighting.kind == "message":
             ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
-            source, target = ends if clue.from_opener else ends[::-1]
-            self._meter.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
+            source, target = ends if sighting.from_opener else ends[::-1]
+            self._meter.note(
+                sighting.sender or source,
+                target,
+                sighting.connection,
+                sighting.type,
+                sighting.total_bytes,
+                passage.ts_ns,
+            )
         for delivery in deliveries(passage):
             self._outbox.put(delivery)
 

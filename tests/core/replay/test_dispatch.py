@@ -1,4 +1,4 @@
-"""Clues find their processes as they come, whatever order knowledge comes in."""
+"""Sightings find their processes as they come, whatever order knowledge comes in."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SECOND_NS = 1_000_000_000
 A, B = "a" * 40, "b" * 40
 
 
-def clue(
+def sighting(
     kind: str = "message", *, ts_ns: int = SECOND_NS, connection: int = 1, sender: str = "", **given: object
 ) -> BusSighting:
-    """A clue from the opener of a connection, 10.0.0.1 to B by default."""
+    """A sighting from the opener of a connection, 10.0.0.1 to B by default."""
     fields = {
         "from_opener": True,
         "opener": Endpoint("10.0.0.1", 50_000),
@@ -46,9 +46,11 @@ def test_a_clue_waits_until_the_opener_has_spoken_at_home() -> None:
     """R3: the id of the messages leads to the address at which the same id answers."""
     dispatcher = Dispatcher()
 
-    first = dispatcher.feed(clue(sender=A))
+    first = dispatcher.feed(sighting(sender=A))
     second = dispatcher.feed(
-        clue(ts_ns=SECOND_NS + 5, connection=2, sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("x", 1))
+        sighting(
+            ts_ns=SECOND_NS + 5, connection=2, sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("x", 1)
+        )
     )
 
     assert first == []
@@ -58,17 +60,17 @@ def test_a_clue_waits_until_the_opener_has_spoken_at_home() -> None:
 def test_a_clue_does_not_wait_longer_than_its_time() -> None:
     """Then the bus port of the header tells where the opener listens."""
     dispatcher = Dispatcher()
-    dispatcher.feed(clue(sender=A))
+    dispatcher.feed(sighting(sender=A))
 
-    delivered_items = dispatcher.feed(clue(ts_ns=SECOND_NS + WAIT_NS + 1, connection=9, acceptor=HOME_C))
+    delivered_items = dispatcher.feed(sighting(ts_ns=SECOND_NS + WAIT_NS + 1, connection=9, acceptor=HOME_C))
 
     assert [d.process for d in delivered(delivered_items)] == [Endpoint("10.0.0.1", 17001), HOME_B]
 
 
 def test_a_silent_connection_belongs_to_the_only_process_of_its_address() -> None:
     dispatcher = Dispatcher()
-    dispatcher.feed(clue(sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("10.0.0.9", 1)))
-    dispatcher.feed(clue("syn-ack", connection=5, from_opener=False))
+    dispatcher.feed(sighting(sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("10.0.0.9", 1)))
+    dispatcher.feed(sighting("syn-ack", connection=5, from_opener=False))
 
     assert {d.process for d in delivered(dispatcher.finish())} == {HOME_A, HOME_B}
 
@@ -77,9 +79,11 @@ def test_a_silent_connection_of_an_address_with_two_processes_has_no_node() -> N
     dispatcher = Dispatcher()
     for home, node in ((HOME_A, A), (Endpoint("10.0.0.1", 17009), B)):
         dispatcher.feed(
-            clue(sender=node, from_opener=False, acceptor=home, opener=Endpoint("10.0.0.9", 1), connection=home.port)
+            sighting(
+                sender=node, from_opener=False, acceptor=home, opener=Endpoint("10.0.0.9", 1), connection=home.port
+            )
         )
-    dispatcher.feed(clue("syn-ack", connection=5, from_opener=False))
+    dispatcher.feed(sighting("syn-ack", connection=5, from_opener=False))
 
     opened_deliveries = [d for d in delivered(dispatcher.finish()) if d.kind == "opened"]
 
@@ -88,7 +92,7 @@ def test_a_silent_connection_of_an_address_with_two_processes_has_no_node() -> N
 
 def test_a_reset_before_the_connection_was_up_is_a_refusal() -> None:
     dispatcher = Dispatcher()
-    dispatcher.feed(clue("rst", from_opener=False))
+    dispatcher.feed(sighting("rst", from_opener=False))
 
     assert [d.kind for d in delivered(dispatcher.finish())] == ["refused"]
 
@@ -98,15 +102,15 @@ def test_copies_of_packets_that_open_or_end_a_connection_are_dropped(kind) -> No
     """Captures of both ends have each of them twice."""
     dispatcher = Dispatcher()
     for copy in range(2):
-        dispatcher.feed(clue(kind, from_opener=False, ts_ns=SECOND_NS + copy))
+        dispatcher.feed(sighting(kind, from_opener=False, ts_ns=SECOND_NS + copy))
 
     assert len(dispatcher.finish()) == 1
 
 
 def test_a_clock_that_goes_back_does_not_turn_back_time() -> None:
     dispatcher = Dispatcher()
-    dispatcher.feed(clue(ts_ns=10 * SECOND_NS))
-    dispatcher.feed(clue(ts_ns=2 * SECOND_NS))
+    dispatcher.feed(sighting(ts_ns=10 * SECOND_NS))
+    dispatcher.feed(sighting(ts_ns=2 * SECOND_NS))
 
     assert [passage.ts_ns for passage in dispatcher.finish()] == [10 * SECOND_NS] * 2
     assert dispatcher.clock_steps == [(-1, 8 * SECOND_NS)]
@@ -116,7 +120,7 @@ def test_announcements_are_ordered_between_the_clues() -> None:
     dispatcher = Dispatcher()
     dispatcher.tell([Statement(2 * SECOND_NS, "poll", B, None, b"text")], {B: HOME_B})
     for second in (1, 3):
-        dispatcher.feed(clue(ts_ns=second * SECOND_NS))
+        dispatcher.feed(sighting(ts_ns=second * SECOND_NS))
 
     kinds = [d.kind for d in delivered(dispatcher.finish())]
 
@@ -126,7 +130,7 @@ def test_announcements_are_ordered_between_the_clues() -> None:
 def test_an_announcement_older_than_the_last_turn_is_refused() -> None:
     dispatcher = Dispatcher()
     for second in (1, 9):
-        dispatcher.feed(clue(ts_ns=second * SECOND_NS))
+        dispatcher.feed(sighting(ts_ns=second * SECOND_NS))
 
     assert not dispatcher.tell([Statement(SECOND_NS, "poll", B, None, b"")], {})
     assert dispatcher.tell([Statement(20 * SECOND_NS, "poll", B, None, b"")], {})
@@ -138,7 +142,7 @@ def test_numbers_count_up_and_everything_comes_out_once_in_order() -> None:
     for ref in range(500):
         kind = chance.choice(["message", "message", "fin", "syn-ack"])
         out += dispatcher.feed(
-            clue(
+            sighting(
                 kind,
                 ref=ref,
                 ts_ns=SECOND_NS + ref * 50_000_000,

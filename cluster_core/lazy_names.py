@@ -1,6 +1,6 @@
 """Lazy public names of a package (PEP 562): each is imported from its module on first use.
 
-A package uses ``__all__, __getattr__, __dir__ = open_door(__name__)``; its stub ``__init__.pyi`` imports each public name
+A package uses ``__all__, __getattr__, __dir__ = lazy_names(__name__)``; its stub ``__init__.pyi`` imports each public name
 from its module.
 """
 
@@ -14,18 +14,18 @@ from pkgutil import get_data
 from typing import Any
 
 
-def open_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of *package*."""
-    homes = read_stub(get_data(package, "__init__.pyi") or b"")
+    modules = read_stub(get_data(package, "__init__.pyi") or b"")
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        value = getattr(import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    names = sorted(homes)
+    names = sorted(modules)
     return names, find, lambda: names
 
 

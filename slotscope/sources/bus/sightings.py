@@ -1,4 +1,4 @@
-"""A batch of messages with numbered bitmaps and texts, as clues for the dispatcher; its unreadable parts as bad records."""
+"""A batch of messages with numbered bitmaps and texts, as sightings for the dispatcher; its unreadable parts as bad records."""
 
 from __future__ import annotations
 
@@ -82,19 +82,19 @@ def columns_of(batch: BusBatch, bitmap_ids: NDArray[np.int64]) -> MessageColumns
     return MessageColumns(full, senders, bitmaps, order)
 
 
-def clue_at(
+def sighting_at(
     batch: BusBatch, at: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
 ) -> BusSighting | None:
-    """Return the clue at place *at* of the order; None for a direction that the capture does not show."""
+    """Return the sighting at place *at* of the order; None for a direction that the capture does not show."""
     index = int(columns.order[at])
     if index < 0:
-        return _gap_clue(batch.gaps[index][1])
+        return _gap_sighting(batch.gaps[index][1])
     if index < len(batch):
-        return _message_clue(batch, index, first_id, columns, nodes, addresses)
-    return _event_clue(batch, index - len(batch), addresses)
+        return _message_sighting(batch, index, first_id, columns, nodes, addresses)
+    return _event_sighting(batch, index - len(batch), addresses)
 
 
-def _gap_clue(gap: CapturedGap) -> BusSighting | None:
+def _gap_sighting(gap: CapturedGap) -> BusSighting | None:
     origin = gap.origin
     if origin.direction == UNSEEN or gap.reason == CUT_BY_SNAP_LENGTH:
         return None
@@ -123,7 +123,7 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
         signs.setdefault(node, ProfileSigns()).note_sign(sign)
 
 
-def _message_clue(
+def _message_sighting(
     batch: BusBatch, row: int, first_id: int, columns: MessageColumns, nodes: list[str], addresses: list[str]
 ) -> BusSighting | None:
     at = _fields(batch.messages, row)
@@ -149,7 +149,7 @@ def _message_clue(
     )
 
 
-def _event_clue(batch: BusBatch, row: int, addresses: list[str]) -> BusSighting | None:
+def _event_sighting(batch: BusBatch, row: int, addresses: list[str]) -> BusSighting | None:
     at = _fields(batch.events, row)
     flags = at["tcp_flags"]
     kind: PacketKind = "unread" if flags == UNREAD else "read" if flags == READ else packet_kind(flags)

@@ -1,4 +1,4 @@
-"""What packages offer to whoever imports them: the names of their doors, and nothing loaded before it is asked for."""
+"""Public names of packages: those of their stubs, loaded on first use."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.door import read_stub
+from cluster_core.lazy_names import read_stub
 
 ROOT = Path(__file__).parents[2]
-DOORS = sorted(
+WITH_STUBS = sorted(
     ".".join(path.relative_to(ROOT).parent.parts)
     for package in ("cluster_core", "slotscope")
     for path in (ROOT / package).rglob("__init__.pyi")
 )
 
 
-@pytest.mark.parametrize("package", DOORS)
-def test_a_door_offers_the_names_of_its_stub(package):
-    homes = read_stub((ROOT / Path(*package.split(".")) / "__init__.pyi").read_bytes())
-    door = import_module(package)
+@pytest.mark.parametrize("package", WITH_STUBS)
+def test_a_package_has_the_names_of_its_stub(package):
+    modules = read_stub((ROOT / Path(*package.split(".")) / "__init__.pyi").read_bytes())
+    module = import_module(package)
 
-    assert homes
-    assert door.__all__ == dir(door) == sorted(homes)
-    assert {name: getattr(door, name) for name in homes} == {
-        name: getattr(import_module(home), name) for name, home in homes.items()
+    assert modules
+    assert module.__all__ == dir(module) == sorted(modules)
+    assert {name: getattr(module, name) for name in modules} == {
+        name: getattr(import_module(defined_in), name) for name, defined_in in modules.items()
     }
 
 
@@ -44,7 +44,7 @@ def test_importing_the_project_loads_no_dependencies():
     )  # fmt: skip
 
     loaded = set(done.stdout.split())
-    assert {"slotscope", "cluster_core.node", "cluster_core.door"} <= loaded
+    assert {"slotscope", "cluster_core.node", "cluster_core.lazy_names"} <= loaded
     assert not {name for name in loaded if name.startswith(("numpy", "pyarrow", "pyspark", "numba", "slotscope."))}
 
 
