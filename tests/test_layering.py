@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from cluster_core.lazy_names import read_stub
 from tests.builders.syntax import statements
@@ -314,3 +317,12 @@ def test_only_one_module_starts_a_session():
     }
 
     assert offenders <= {"slotscope.runtime.spark.session"}
+
+
+def test_installed_packages_run_on_the_oldest_python():
+    """Debian 12 has Python 3.11.2, and set-up pins one version of each package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    needs = {package.name: package.metadata["Requires-Python"] or "" for package in distributions()}
+
+    assert {name: need for name, need in needs.items() if not SpecifierSet(need).contains(oldest)} == {}
