@@ -22,7 +22,7 @@ from cluster_core.lazy_names import read_stub
 from cluster_core.rules import RULES, Rule, sentence
 from cluster_core.sentinel.instance import TRANSITIONS
 from jobs.main import program
-from schemas.catalogue import OF_ALL, WRITTEN_BY, writers
+from schemas.catalogue import OF_ALL, TABLES, writers
 from schemas.caveats import Code
 from schemas.table import Table
 from slotscope.runtime import cli, failure
@@ -185,11 +185,10 @@ def tables() -> str:
         "## Views\n\n`slotscope.connect(root)` creates them.\nA column without a comment is that of the first table.\n",
     ]
     parts += map(_view_section, VIEWS)
-    for job, written in WRITTEN_BY.items():
-        own = [table for table in written if writers(table)[0] == job]
-        if own:
-            parts += [f"## Written by {job}\n", *map(_table_section, own)]
-    parts += ["## Written by every job\n", *map(_table_section, OF_ALL)]
+    for command in dict.fromkeys(writers(table)[0] for table in TABLES if table not in OF_ALL):
+        own = [table for table in TABLES if table not in OF_ALL and writers(table)[0] == command]
+        parts += [f"## Written by {command}\n", *map(_table_section, own)]
+    parts += ["## Written by every command\n", *map(_table_section, OF_ALL)]
     return "\n".join(parts)
 
 

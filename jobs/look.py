@@ -65,9 +65,12 @@ def command(*targets: str, request: Request = Request()) -> int | None:
     targets
         HOST:PORT of a node or server; or files, globs and folders of any kind
     """
+    from slotscope.runtime.stores import LIVE
     from slotscope.sources.files import is_uri
 
-    first = targets[0] if len(targets) == 1 else ""
+    first = targets[0].removeprefix(LIVE) if len(targets) == 1 else ""
+    if first and ":" not in first and _is_missing(first):
+        raise InputError(f"{first}: no such file; write a server as HOST:PORT")
     if first and not is_uri(first) and not _is_path(first):
         return _look_at_dumps(first, request) if request.psync else _look_at_cluster(first, request)
     if request.psync:
@@ -78,6 +81,11 @@ def command(*targets: str, request: Request = Request()) -> int | None:
 def _is_path(target: str) -> bool:
     """Whether *target* is a path: it exists, has a slash, or has no port."""
     return os.path.exists(target) or "/" in target or ":" not in target
+
+
+def _is_missing(name: str) -> bool:
+    """Whether *name* is no file, and no pattern or path of one."""
+    return not os.path.exists(name) and not set("/*?[") & set(name)
 
 
 def _look_at_cluster(address: str, request: Request) -> int:
@@ -148,6 +156,8 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
     if not targets:
         raise InputError("nothing to look at: name HOST:PORT of a live node, or files")
     recognised = [recognise(_as_typed(file.path)) for file in find_files(targets)]
+    if not recognised:
+        raise InputError(f"{', '.join(targets)}: no files there")
     for entry in recognised:
         about = f" ({entry.about})" if entry.about and entry.kind is not FileKind.UNKNOWN else ""
         sys.stdout.write(printable(f"{entry.path}: {entry.kind}{about or (entry.about and f': {entry.about}')}") + "\n")

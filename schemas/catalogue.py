@@ -45,6 +45,14 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
 }  # fmt: skip
 """Tables by job, its own ones before those shared with jobs above it."""
 
+_COMMANDS: Final = {
+    "rebalance-plan": "plan make",
+    "execute-plan": "plan execute",
+    "audit-plan": "plan audit",
+    "sentinel-replay": "lab sentinel-replay",
+}
+"""Commands of jobs with another name."""
+
 OF_ALL: Final = (runs.RUNS, runs.CLUSTERS)
 """Tables that every job writes."""
 
@@ -56,7 +64,5 @@ TABLES: Final[tuple[Table, ...]] = (
 
 
 def writers(table: Table) -> list[str]:
-    """Return the jobs that write *table*, its main writer first."""
-    if table in OF_ALL:
-        return list(WRITTEN_BY)
-    return [job for job, tables in WRITTEN_BY.items() if table in tables]
+    """Return the commands that write *table*, its main writer first."""
+    return [_COMMANDS.get(job, job) for job, tables in WRITTEN_BY.items() if table in tables or table in OF_ALL]

@@ -60,7 +60,7 @@ def read_object(raw: bytes, *, line: int, source: str) -> dict[str, Any]:
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
+        raise DecodeError("not a line of JSON", offset=line, source=source) from error
     if not isinstance(record, dict):
         raise DecodeError("a poll is a JSON object", offset=line, source=source)
     return record

@@ -86,7 +86,7 @@ def read_magic(first: bytes, source: str) -> RdbHead:
             return RdbHead(dialect, _checked_version(int(digits), low, high, source))
         if len(first) < MAGIC_BYTES and (name.startswith(first) or (first.startswith(name) and digits.isdigit())):
             raise TruncatedError("the file ends within its first 9 bytes", offset=len(first), source=source)
-    raise DecodeError(f"this is not an RDB: it begins with {first!r}", offset=0, source=source)
+    raise DecodeError(f"this is not an RDB: it begins with {repr(first)[1:]}", offset=0, source=source)
 
 
 def _checked_version(version: int, low: int, high: int, source: str) -> int:

@@ -242,7 +242,7 @@ class RdbSkimmer:
         st = self._state
         fed = self._window.fed
         if self._end is None or fed < self._end:
-            raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
+            raise TruncatedError("the file is cut short: it ends before its end mark", offset=fed, source=self._source)
         if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
             raise SplitError("split point is inside a record", offset=self._end, source=self._source)
         self._finish()

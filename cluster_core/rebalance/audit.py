@@ -65,6 +65,7 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
     planned = slots_by((owner, slot) for slot, owner in enumerate(stored.plan.owners_after))
     needed = {address: reason for address, reason in sight.lost.items() if not _is_out(sight, address)}
     wrong = [f"{address} did not answer: {reason}" for address, reason in needed.items()]
+    views: dict[str, list[str]] = {}
     out = [address for address in sight.lost if address not in needed]
     worst = 0
     for node in sight.nodes.values():
@@ -74,12 +75,15 @@ def audit_owners(stored: StoredPlan, sight: ClusterSight) -> list[Finding]:
             first = next(iter(misplaced))
             owner = next((owner for owner, slots in node.owners.items() if first in slots), "")
             now, then = stored.name(owner), stored.name(stored.plan.owners_after[first])
-            wrong.append(
-                f"{node.address}: slots {short_slots(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
-            )
+            fault = f"slots {short_slots(misplaced)} are not as planned (slot {first} belongs to {now}, not {then})"
+            views.setdefault(fault, []).append(node.address)
+    every = len(sight.nodes)
+    wrong += [
+        f"{f'all {every} nodes' if len(at) == every > 1 else ', '.join(at)}: {fault}" for fault, at in views.items()
+    ]
     opened = SlotSet(sight.open_slots())
     count = len(stored.plan.owners_after)
-    kept = f"all {count} slots belong to the planned masters on all {len(sight.nodes)} nodes"
+    kept = f"all {count:,} slots belong to the planned masters on all {every} nodes"
     kept += f" that answer; failed, without slots: {', '.join(out)}" if out else ""
     return [
         Finding(OWNERS, "", 0.0, float(worst), 0.0, not wrong, _few(wrong) or kept),
@@ -100,13 +104,15 @@ def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -
     held = {place: keys for place, keys in left.items() if keys}
     by_node = slots_by(sorted(held))
     details = [
-        f"{stored.name(node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {short_slots(slots)}"
+        f"{stored.name(node)} holds {sum(held[node, slot] for slot in slots):,} keys of slots {short_slots(slots)}"
         for node, slots in by_node.items()
     ]
     keys = float(sum(held.values()))
     moved = len(stored.plan.moves)
     asked = (
-        f"{moved} moved slots" if len(left) == moved else f"{len(left)} of {moved} moved slots; the rest do not answer"
+        f"{moved:,} moved slots"
+        if len(left) == moved
+        else f"{len(left):,} of {moved:,} moved slots; the rest do not answer"
     )
     detail = _few(details) or f"the former owners hold no key of {asked}"
     return Finding(LEFT_BEHIND, "", 0.0, keys, 0.0, not held, detail)

@@ -51,24 +51,21 @@ class Format(Enum):
         return self not in (Format.TEXT, Format.LONG, Format.KEY, Format.TAG, Format.BAR)
 
 
-def written(value: Any, how: Format, separator: str = ",") -> str:
+def written(value: Any, how: Format) -> str:
     """Return *value* as text; None is unknown."""
     if value is None:
         return text.NOTHING
     if how in _WRITERS:
         return _WRITERS[how](value)
-    if how is Format.COUNT:
-        return text.count(value, separator)
-    if how is Format.SIGNED_COUNT:
-        return text.signed_count(value, separator)
-    if how is Format.KEY:
-        return text.shown(value)
     if how is Format.TAG:
         return f"{{{text.shown(value)}}}"
     return text.printable(str(value))
 
 
 _WRITERS: Mapping[Format, Callable[[Any], str]] = {
+    Format.COUNT: text.count,
+    Format.SIGNED_COUNT: text.signed_count,
+    Format.KEY: text.shown,
     Format.SIZE: text.size,
     Format.SIGNED_SIZE: text.signed_size,
     Format.RATIO: text.ratio,

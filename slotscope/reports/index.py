@@ -112,7 +112,7 @@ def render_index(cards: Sequence[Card]) -> str:
     """Return the list of all pages as a page: that of the fleet first, then the newest."""
     newest = sorted(cards, key=lambda card: (card.kind != FLEET, -card.written_ms, card.file))
     counts = Counter(card.kind for card in newest)
-    about = ", ".join(f"{text.count(number)} {kind}" for kind, number in counts.items())
+    about = ", ".join(f"{kind} {text.count(number)}" for kind, number in counts.items())
     columns = [
         Column("Page", of=lambda card: Cell(None, text.printable(card.title, 80), link=card.link)),
         Column("Kind", of="kind"),

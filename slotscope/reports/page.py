@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -65,7 +65,7 @@ def render_document(document: Document) -> str:
         "numbers": NUMBERS,
         "terminal": Place.TERMINAL,
         "kind_of": lambda block: type(block).__name__,
-        "written": lambda value, how: written(value, Format(how), text.THIN_SPACE),
+        "written": lambda value, how: written(value, Format(how)),
     }
     return render_page("document.html", context, data=document.data, scripts=document.scripts)
 
@@ -82,8 +82,8 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters.update(
-        count=partial(text.count, separator=text.THIN_SPACE),
-        signed_count=partial(text.signed_count, separator=text.THIN_SPACE),
+        count=text.count,
+        signed_count=text.signed_count,
         size=text.size,
         signed_size=text.signed_size,
         ratio=text.ratio,

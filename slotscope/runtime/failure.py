@@ -50,6 +50,10 @@ _REFUSED = re.compile(
 )
 
 
+_NOT_ALLOWED_IN = re.compile(r"NOAUTH|WRONGPASS|invalid username-password|AUTH <password> called without")
+CHECK_PASSWORD = "; the password comes from SLOTSCOPE_PASSWORD (--password-env), the user from --user"
+"""Hint where a server refuses the login."""
+
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 """Errors of the system for a full or read-only disk."""
 
@@ -81,7 +85,10 @@ def describe(error: BaseException) -> Failure:
     if isinstance(error, CycloptsError):
         return Failure(BAD_INPUT, printable(_usage(error)))
     if isinstance(error, ClusterCoreError | InputError):
-        return Failure(BAD_INPUT, printable(str(error)))
+        line = str(error)
+        return Failure(
+            BAD_INPUT, printable(line.rstrip(".") + CHECK_PASSWORD if _NOT_ALLOWED_IN.search(line) else line)
+        )
     if isinstance(error, _REFUSED_KINDS) and error.filename is not None:
         return Failure(BAD_INPUT, printable(f"{error.filename}: {error.strerror}"))
     if isinstance(error, TryAgainError):
@@ -136,6 +143,8 @@ def _usage(error: CycloptsError) -> str:
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:
     """Return the error for the unknown command *word*, with the most similar one."""
+    if word.startswith("-"):
+        return f"{word}: write options after the command{SEE_HELP}"
     near = get_close_matches(word.lower().replace("_", "-"), list(commands), n=1)
     return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''}{SEE_HELP}"
 

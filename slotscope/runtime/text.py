@@ -15,9 +15,6 @@ KEY_LENGTH_MAX = 60
 KEY_LENGTH_MIN = 8
 """No limit asks for less: the length of a long key must fit."""
 
-THIN_SPACE = "\u202f"
-"""Separates groups of digits on the page: narrow, and no line breaks there."""
-
 NOTHING = "—"
 """Stands for a figure that no source knows."""
 
@@ -123,14 +120,14 @@ def _fill(pieces: Iterator[str], room: int) -> list[str]:
     return taken
 
 
-def count(number: int | None, separator: str = ",") -> str:
+def count(number: int | None) -> str:
     """Return *number* with its digits in groups of three: ``12,345``."""
-    return NOTHING if number is None else f"{number:,}".replace(",", separator)
+    return NOTHING if number is None else f"{number:,}"
 
 
-def signed_count(number: int, separator: str = ",") -> str:
+def signed_count(number: int) -> str:
     """Return *number* with its sign, also when it grew: ``+12,345``, ``−7``, ``0``."""
-    return _sign(number) + count(abs(number), separator)
+    return _sign(number) + count(abs(number))
 
 
 def size(number: int | None) -> str:

@@ -92,7 +92,8 @@ class Access:
         try:
             connection.connect()
         except exceptions.TimeoutError as error:
-            raise LinkError("no connection in time") from error
+            hint = "; is this port one for TLS?" if isinstance(connection, _TlsConnection) else ""
+            raise LinkError(f"no connection in time{hint}") from error
         except exceptions.RedisError as error:
             raise LinkError(self.safe(_reason(error))) from (error.__context__ or error)
         return NodeLink(connection, self.timeout_s)

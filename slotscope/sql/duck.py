@@ -45,16 +45,16 @@ def ask(connection: DuckDBPyConnection, query: str) -> Answer:
         message = str(error).partition("\n")[0].strip().rstrip(".!")
         raise InputError(f"{message}; slotscope sql lists tables and views") from error
     except duckdb.Error as error:
-        raise InputError(" ".join(str(error).split())) from error
+        raise InputError(" ".join(str(error).partition("\n\nLINE ")[0].split())) from error
 
 
 def contents(root: str) -> Answer:
-    """Return the views, and the tables of *root* with the jobs that write them."""
+    """Return the views, and the tables of *root* with the commands that write them."""
     rows = [(view.name, "view", view.about) for view in VIEWS]
     for table in TABLES:
-        written = "" if exists(root, table) else f" Not there: {' or '.join(writers(table))} writes it."
+        written = "" if exists(root, table) else f" Not written yet: run {' or '.join(writers(table))}."
         rows.append((table.sql_name, table.name.partition("/")[0], table.about + written))
-    return Answer(("name", "layer", "what"), rows)
+    return Answer(("name", "layer", "content"), rows)
 
 
 def find_unwritten(root: str, query: str) -> list[Table]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.catalogue import writers
+from schemas.catalogue import WRITTEN_BY
 from schemas.table import Table
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists
@@ -24,7 +24,8 @@ def store_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]], **mor
 
 def store(root: str, name: str, rows: Mapping[Table, Iterable[Mapping[str, Any]]], **more: Any) -> None:
     """Put *rows* into their tables by one run of the snapshot or plan *name*; *more* describes the run."""
-    job = more.pop("job", None) or (writers(next(iter(rows))) or ["test"])[0]
+    first = next(iter(rows))
+    job = more.pop("job", None) or next((job for job, tables in WRITTEN_BY.items() if first in tables), "test")
     with running(root, job, name, **more) as run:
         for table, own in rows.items():
             run.append(table, own)

@@ -229,7 +229,7 @@ def test_damage_leaves_nothing_or_the_keys_before_it(tmp_path, capsys):
     permissive = slotscope("export", "--rdb", bad, "--to", "json", "--out", out, "--mode", "permissive")
 
     assert (strict, permissive) == (BAD_INPUT, PARTIAL)
-    assert refused == [f"slotscope: {bad}: offset 40000: the file ends before its end mark"]
+    assert refused == [f"slotscope: {bad}: offset 40000: the file is cut short: it ends before its end mark"]
     assert not left
     assert "the keys before it were written" in capsys.readouterr().out
     assert len(out.read_text().splitlines()) > 10

@@ -116,7 +116,7 @@ def test_a_failing_cluster_is_one_line_and_the_other_clusters_succeed(spark, tmp
     failed = sorted(without_progress(printed.err))
     assert [re.sub(r"/\S+/", "", line) for line in failed] == [
         "slotscope: lost: nodes.txt: offset 0: neither CLUSTER NODES, nodes.conf, nor a reply of CLUSTER SHARDS or SLOTS",
-        "slotscope: torn: node-7001.rdb: offset 100000: the file ends before its end mark",
+        "slotscope: torn: node-7001.rdb: offset 100000: the file is cut short: it ends before its end mark",
     ]
     runs = read_rows(root, RUNS)
     assert {(run["cluster"], run["snapshot_id"], run["state"]) for run in runs} == {

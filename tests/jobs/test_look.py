@@ -122,6 +122,7 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
     assert any("1 of 2 masters have no replica" in line for line in lines)
     assert any("±" in line for line in lines)
     assert any("no hot keys: " in line for line in lines)
+    assert not any("enable cluster-slot-stats" in line for line in lines)
 
 
 @pytest.mark.servers

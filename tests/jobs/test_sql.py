@@ -54,8 +54,8 @@ def test_without_a_query_it_lists_tables_and_the_writers_of_missing_ones(tmp_pat
     listed = {row["name"]: row for row in map(json.loads, out.splitlines())}
 
     assert listed["node_load_now"]["layer"] == "view"
-    assert listed["snapshots"]["what"] == SNAPSHOTS.about
-    assert listed["plan_audits"]["what"].endswith("Not there: audit-plan writes it.")
+    assert listed["snapshots"]["content"] == SNAPSHOTS.about
+    assert listed["plan_audits"]["content"].endswith("Not written yet: run plan audit.")
 
 
 def test_the_list_fits_a_terminal_of_eighty_columns(tmp_path, monkeypatch) -> None:
@@ -84,7 +84,7 @@ def test_an_empty_answer_names_a_missing_table(tmp_path, capsys) -> None:
     assert (code, out.split()) == (0, ["incident"])
     assert (
         err
-        == "note: gold/incidents does not exist and counts as empty: history or follow or sentinel-replay writes it\n"
+        == "note: gold/incidents does not exist and counts as empty: history or follow or lab sentinel-replay writes it\n"
     )
 
 

@@ -63,6 +63,8 @@ def test_a_hot_cluster_is_balanced_while_clients_write(valkey, tmp_path, capsys)
 
     assert slotscope(tmp_path, valkey, "--apply") == OK
     assert "already in place" in capsys.readouterr().err
+    assert slotscope(tmp_path, valkey, "--rollback") == OK
+    assert "--apply --rollback moves the slots back" in capsys.readouterr().err
     assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
     assert_in_place(valkey, before, keys)
 

@@ -29,7 +29,7 @@ from cluster_core.slots.slot_set import SlotSet
 
 FAILOVERS_MAX = 8
 """Failovers after which a run aborts."""
-NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"
+NOTHING_TO_TAKE_BACK = "nothing to roll back: every slot of the plan is where it was before"
 
 
 class Verdict(Enum):
@@ -134,7 +134,7 @@ class Execution(Run):
             message = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
             return Outcome(Verdict.ROLLED_BACK, (message, *self.start.notes))
         moved = len(self.stored.plan.moves)
-        message = f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)"
+        message = f"finished: all {moved:,} slots of the plan are in place on every master ({seconds:.1f} s)"
         return Outcome(Verdict.FINISHED, (message,))
 
     def _finish_earlier(self, sight: ClusterSight) -> Steps[ClusterSight]:
@@ -161,7 +161,7 @@ class Execution(Run):
         yield from self.note(Step(StepKind.PAUSED, detail=where.lstrip(": ")))
         moved = moved_so_far(self.start.stored, self.journal)
         place = "still where the plan moved them" if self.settings.rollback else "in place"
-        progress = f"{moved} of {len(self.stored.plan.moves)} slots are {place}; {open_slots}{self._next()}"
+        progress = f"{moved:,} of {len(self.stored.plan.moves):,} slots are {place}; {open_slots}{self._next()}"
         return Outcome(Verdict.PAUSED, (f"paused{where}; {progress}",))
 
     def _next(self) -> str:
@@ -173,7 +173,10 @@ class Execution(Run):
         return StepKind.ROLLED_BACK if self.settings.rollback else StepKind.FINISHED
 
     def _described(self, batch: Batch) -> str:
-        jobs = [f"{len(job.slots)} slots {self.name(job.source)} → {self.name(job.target)}" for job in batch.jobs[:3]]
+        jobs = [
+            f"{len(job.slots):,} {'slot' if len(job.slots) == 1 else 'slots'} {self.name(job.source)} → {self.name(job.target)}"
+            for job in batch.jobs[:3]
+        ]
         return ", ".join(jobs) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
 
 

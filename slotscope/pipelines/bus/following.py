@@ -298,7 +298,7 @@ class ClusterBatch(NamedTuple):
         warnings = sum(caveat.severity != Severity.NOTE for caveat in outcome.warnings)
         amiss = ((outcome.bad_records, "bad record"), (warnings, "warning"))
         problems = "".join(f", {plural(count, noun)}" for count, noun in amiss if count)
-        return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.lines()[0]}{problems}"
+        return f"{self.cluster}: {plural(self.files, 'file')} in {self.seconds:.1f} s; {outcome.summary}{problems}"
 
 
 class Follower:

@@ -35,9 +35,9 @@ class Outcome:
     log_events: int = 0
     scrapes: int = 0
 
-    def lines(self) -> list[str]:
-        """The counts of the evidence, and of bad records."""
-        files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
+    @property
+    def summary(self) -> str:
+        """The counts of the evidence, and the node timeout."""
         counts = (
             (self.messages, "message"), (self.polls, "poll"), (self.log_events, "log line"), (self.scrapes, "scrape"),
         )  # fmt: skip
@@ -45,9 +45,14 @@ class Outcome:
         timeout = f"{self.node_timeout_ms} ms"
         if any(warning.code == Code.NODE_TIMEOUT for warning in self.warnings):
             timeout = f"{timeout}, assumed" if self.messages else "unknown, give --node-timeout-ms"
-        lines = [f"{read}, {plural(self.observers, 'process', 'processes')}, node timeout {timeout} ({files})"]
+        return f"{read}, {plural(self.observers, 'process', 'processes')}, node timeout {timeout}"
+
+    def lines(self) -> list[str]:
+        """The summary with the number of files, and the number of bad records."""
+        files = plural(self.new_files, "new file") + (f", {self.known_files} known" if self.known_files else "")
+        lines = [f"{self.summary} ({files})"]
         if self.bad_records:
-            lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
+            lines.append(f"{plural(self.bad_records, 'bad record')}: see bronze/bad_records")
         return lines
 
 

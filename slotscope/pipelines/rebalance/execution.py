@@ -217,7 +217,8 @@ def _show(stored: StoredPlan, prospect: Situation, settings: Settings, as_json: 
     for sentence in prospect.refusals:
         tell(f"would be refused: {sentence}")
     if not prospect.refusals:
-        tell(f"dry run: nothing was changed; --plan {stored.plan_id} --apply carries it out")
+        how = "--apply --rollback moves the slots back" if settings.rollback else "--apply carries it out"
+        tell(f"dry run: nothing was changed; --plan {stored.plan_id} {how}")
     return BAD_INPUT if prospect.refusals else OK
 
 
@@ -247,7 +248,7 @@ def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator
 
     def pause(restore: Callable[[], None]) -> None:
         execution.stop = True
-        tell("pausing after the current step; once more to end at once")
+        tell("pausing after the current step; a second signal ends the process at once")
         restore()
         woken.set()
 

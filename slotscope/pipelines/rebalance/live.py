@@ -24,7 +24,7 @@ from slotscope.runtime.failure import OK
 from slotscope.runtime.priority import low_priority
 from slotscope.runtime.progress import progress
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from slotscope.runtime.text import plural
+from slotscope.runtime.text import plural, share
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.plan_journal import PlanJournal
@@ -136,11 +136,11 @@ def memory_caveats(weights: SlotWeights) -> list[Caveat]:
             "the two count differently, so the skew is approximate"
         )
         mixed = [Caveat.warning(Code.MEMORY_MIXED, message, "memory_bytes")]
-    if not estimates or all(estimate.measured >= estimate.keys for estimate in estimates):
+    if not any(estimate.error for estimate in estimates):  # keys may expire between count and measurement
         return mixed
     measured, keys = sum(estimate.measured for estimate in estimates), sum(estimate.keys for estimate in estimates)
     message = (
-        f"memory was sampled ({measured:,} of {keys:,} keys); error per master up to ±{max(estimate.error for estimate in estimates):.1%} (95%)"
+        f"memory was sampled ({measured:,} of {keys:,} keys); error per master up to ±{share(max(estimate.error for estimate in estimates))} (95 % interval)"
         + ("; shares of masters are corrected by used_memory_dataset" if weights.fitted else "")
     )
     return [*mixed, Caveat.note(Code.MEMORY_SAMPLED, message)]

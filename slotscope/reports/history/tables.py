@@ -34,7 +34,7 @@ def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> li
         return [_incident(row, ()) for row in rows]
     matches = [row for row in rows if row["incident"] == number]
     if not matches:
-        there = f"there are {len(rows)}, from 1" if rows else "there are none"
+        there = f"its incidents are 1 to {len(rows)}" if rows else "it has none"
         raise InputError(f"{root}: snapshot {snapshot_id!r} has no incident {number}: {there}")
     return [_incident(matches[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
 
@@ -65,7 +65,7 @@ def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
     """The row of silver/replays; raises InputError if there is none."""
     rows = read_rows(root, REPLAYS, snapshot_id=snapshot_id)
     if not rows:
-        raise InputError(f"{root}: no finished replay {snapshot_id!r}; run the history job for it")
+        raise InputError(f"{root}: no finished replay {snapshot_id!r}; slotscope tables snapshots lists them")
     return rows[0]
 
 

@@ -95,7 +95,7 @@ def load_report(root: str, snapshot_id: str, now_ms: int | None = None) -> Keysp
     """Read the report on a snapshot under *root*, with the age of its dumps at *now_ms*; InputError if it is missing or was not finished."""
     finished = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id)
     if not finished:
-        raise InputError(f"{root}: no finished snapshot {snapshot_id!r}; run the key-slots job for it")
+        raise InputError(f"{root}: no finished snapshot {snapshot_id!r}; slotscope tables snapshots lists them")
     head = finished[0]
     nodes = [_with_share(row) for row in read(root, NODE_LOAD, snapshot_id=snapshot_id) if row.node_id or row.keys]
     for node in nodes:

@@ -252,12 +252,11 @@ def _notes(survey: Survey, masters: Sequence[Row], *, skewed: bool) -> Iterable[
         if master.slots and len(master.counts) < len(master.slots) and not measured_all:
             missing = len(master.slots) - len(master.counts)
             yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted: no time left, or no permission"
-    if (
-        survey.masters
-        and not any(master.cpu_usec for master in survey.masters)
-        and any(m.slots for m in survey.masters)
-    ):
-        yield "no CPU time per slot: enable cluster-slot-stats-enabled (Valkey 8, Redis 8.2)"
+    counts = [count for master in survey.masters for count in master.counts.values()]
+    if not any(master.cpu_usec for master in survey.masters) and any(m.slots for m in survey.masters):
+        is_counted = any(count.cpu_usec is not None for count in counts)
+        idle = "no command of a client used a slot while this was measured"
+        yield f"no CPU time per slot: {idle if is_counted else 'enable cluster-slot-stats-enabled (Valkey 8, Redis 8.2)'}"
     if survey.masters and not any(draw.frequency is not None for part in parts for draw in part.draws):
         yield "no hot keys: only servers with an LFU maxmemory-policy count accesses"
     if survey.masters and not any(draw.idle_s is not None for part in parts for draw in part.draws):

@@ -47,7 +47,7 @@
 
 // Figures as the page writes them elsewhere.
 const figures = {
-  count: (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f"),
+  count: (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ","),
   size(number) {
     let value = number, unit = 0;
     while (value >= 999.5 && unit < 6) { value /= 1000; unit += 1; }

@@ -299,7 +299,7 @@ def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = N
     runs = _finished(root, job=jobs, cluster=[cluster] if cluster else ())
     if not runs:
         of = f" of cluster {cluster}" if cluster else ""
-        raise InputError(f"{root}: no finished snapshot{of} of {' or '.join(jobs)}; {_LISTED}")
+        raise InputError(f"{root}: no finished snapshot{of} of slotscope {jobs[0]}; {_LISTED}")
     clusters = {run["cluster"] for run in runs}
     if len(clusters) > 1:
         names = ", ".join(sorted(filter(None, clusters)))

@@ -24,7 +24,7 @@ NEGATIVE = b"\x81" + b"\xff" * 8
         (b"$5\r\nhello\r\n", "this is an AOF, not an RDB"),
         (b"\x1f\x8b\x08\x00", r"this is compressed data \(gzip\), not an RDB"),
         (b"\x28\xb5\x2f\xfd\x00", r"this is compressed data \(zstd\), not an RDB"),
-        (b"hello, world", "this is not an RDB: it begins with b'hello, wo'"),
+        (b"hello, world", "this is not an RDB: it begins with 'hello, wo'"),
         (b"REDIS00x1\xff", "this is not an RDB"),
         (b"REDIS0016\xff", r"RDB version 16 is newer than this reader knows \(15\)"),
         (b"VALKEY081\xff", r"RDB version 81 is newer than this reader knows \(80\)"),

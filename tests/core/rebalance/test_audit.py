@@ -49,6 +49,8 @@ def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
     assert owners.kept is False
     assert owners.measured == 1
     assert owners.detail.startswith(f"b:1: slots {slot} are not as planned (slot {slot} belongs to {stale[slot]}:6379")
+    owners, _ = audit_owners(stored(), ClusterSight({"a": seen(stale), "b": seen(stale)}))
+    assert owners.detail.startswith(f"all 2 nodes: slots {slot} are not as planned")
 
 
 def test_an_unreachable_node_fails_the_audit() -> None:

@@ -93,7 +93,7 @@ def test_a_page_has_every_row_with_its_raw_figure_and_folds_explanations() -> No
     assert table.count("<tr>") == 3
     assert 'aria-sort="descending"' in table
     assert '<data value="12345">' in table
-    assert 'title="2\u202f000\u202f000 bytes"' in table
+    assert 'title="2,000,000 bytes"' in table
     assert "first line</bdi><br><bdi>second line" in table
     assert r"&lt;b&gt;\x1b[31m" in table
     assert "<details" in page.split('id="reading"')[1]

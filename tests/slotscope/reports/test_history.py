@@ -47,7 +47,7 @@ def test_a_page_stays_small_whatever_the_size_of_the_cluster(incidents: int, sto
 
     assert len(page.encode()) <= PAGE_BYTES_MAX
     assert f"of {incidents} incidents" in page
-    assert "of 1,000 nodes" in page.replace("\u202f", ",")
+    assert "of 1,000 nodes" in page
     assert f"of {incidents} incidents" not in render_history(replace(large, incidents=[story]))
 
 

@@ -69,7 +69,7 @@ def fleet() -> FleetReport:
     failed = FailedRun(
         "key-slots",
         TAKEN_AT_MS,
-        "/landing/orders/host-3/rdb/dump.rdb: offset 200000: the file ends before its end mark",
+        "/landing/orders/host-3/rdb/dump.rdb: offset 200000: the file is cut short: it ends before its end mark",
     )
     return FleetReport(
         now_ms,

@@ -30,7 +30,7 @@ def test_a_page_of_any_size_is_below_two_megabytes_and_counts_omitted_rows(maste
     assert len(page.encode()) < BYTES_MAX
     assert shown == min(masters, 200)
     if masters > shown:
-        assert re.search(rf"The first {shown} of 1\s000 rows", text_of(page))
+        assert re.search(rf"The first {shown} of 1,000 rows", text_of(page))
 
 
 def masters_of(report: RebalanceReport) -> list[str]:

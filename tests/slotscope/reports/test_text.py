@@ -149,6 +149,5 @@ def test_only_zero_is_0_percent_and_only_the_total_is_100(part: int | None, whol
 
 def test_numbers_are_grouped_and_signed() -> None:
     assert text.count(12_345) == "12,345"
-    assert text.count(12_345, text.THIN_SPACE) == "12\u202f345"
     assert text.signed_count(1_000) == "+1,000"
     assert text.signed_size(-41_200_000) == "−41.2 MB"

@@ -100,6 +100,8 @@ def test_debug_shows_the_trace_before_the_line(capsys):
 def test_a_command_with_a_similar_name_is_suggested(capsys):
     assert cli.run(program(), ["lok"]) == 2
     assert capsys.readouterr().err == "slotscope: no such command: lok; did you mean look? (see --help)\n"
+    assert cli.run(program(), ["--debug", "look"]) == 2
+    assert "slotscope: --debug: write options after the command" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])

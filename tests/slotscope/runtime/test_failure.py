@@ -11,7 +11,7 @@ from cluster_core.errors import DecodeError, PlanError, TruncatedError
 from jobs.main import program
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import BAD_INPUT, UNEXPECTED, describe, printable
+from slotscope.runtime.failure import BAD_INPUT, CHECK_PASSWORD, UNEXPECTED, describe, printable
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -33,7 +33,7 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
         (PlanError("no master is left"), "no master is left"),
         (InputError("no file matches x*"), "no file matches x*"),
         (FileNotFoundError(2, "No such file or directory", "x.rdb"), "x.rdb: No such file or directory"),
-        (PermissionError(13, "Permission denied", "x.rdb"), "x.rdb: Permission denied"),
+        (InputError("a:1: NOAUTH Authentication required."), f"a:1: NOAUTH Authentication required{CHECK_PASSWORD}"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(error, line):

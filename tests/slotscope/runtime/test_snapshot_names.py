@@ -63,7 +63,7 @@ def test_several_clusters_need_a_name(tmp_path):
         find_name(str(tmp_path), "latest", KEY_JOBS)
     assert find_name(str(tmp_path), "latest", KEY_JOBS, "west") == "west-2"
     assert name_before(str(tmp_path), "east-3", KEY_JOBS) == "east-1"
-    with pytest.raises(InputError, match="no finished snapshot of cluster north of key-slots"):
+    with pytest.raises(InputError, match="no finished snapshot of cluster north of slotscope key-slots"):
         find_name(str(tmp_path), "latest", KEY_JOBS, "north")
 
 
