@@ -209,7 +209,9 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
     (pause_ns, slow_ns), (earlier, later) = (_pause_ns(answers), _slow_ns(answers)), _run_ids(answers)
     for at, (before, after) in enumerate(pairwise(answers)):
         due_ns = before.ts_ns + int(HOLE * pause_ns)
-        is_late = after.ts_ns - after.ts_min_ns > slow_ns
+        is_late = after.ts_ns - after.ts_min_ns > slow_ns and any(
+            _answered_meanwhile(mine, after.ts_min_ns + slow_ns, after.ts_ns) for mine in other_answers
+        )
         is_same = _is_same_process(before, after, earlier[at], later[at + 1])
         missed_ns = before.ts_ns + MISSED_POLLS * pause_ns if is_same else due_ns
         if not pause_ns or (after.ts_min_ns <= missed_ns and not is_late):
@@ -270,6 +272,12 @@ def _slow_ns(answers: Sequence[MetricSample]) -> int:
     """Return the reply time above which a reply is late."""
     waits = sorted(answer.ts_ns - answer.ts_min_ns for answer in answers)
     return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
+
+
+def _answered_meanwhile(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
+    """Return whether a node was asked and answered within a period: the poller ran."""
+    at = bisect_left(answers, from_ns, key=lambda answer: answer.ts_min_ns)
+    return at < len(answers) and answers[at].ts_ns <= to_ns
 
 
 def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int, usual_ns: int, slow_ns: int) -> bool:
