@@ -51,6 +51,7 @@ class EventKind(StrEnum):
     IDENTITY = "identity"
     RESET_ORDERED = "reset-ordered"
     OWN_ADDRESS = "own-address"
+    ADDRESS_UPDATED = "address-updated"
     STARTED = "started"
     LISTENING = "listening"
     READY = "ready"

@@ -131,6 +131,7 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     ("reset-ordered", "Cluster reset (", ""),
     ("own-address", "IP address for this node updated to", r" <rest>"),
+    ("address-updated", "Address updated for node", r" <subject>, now <rest>"),
     # process and replication (P5, P6)
     ("started", "Redis version=|Valkey version=", r"(?P<detail>[^,]+), .* just started"),
     ("listening", "Running mode=", r"(?P<detail>\w+, port=\d+)"),

@@ -51,7 +51,8 @@ class Restart(NamedTuple):
 class Resync(NamedTuple):
     """*node* synchronized with *master* from *from_ns* to *to_ns* (None: end not logged), *full* or from the backlog.
 
-    *flushed*: it dropped its own data; *keys*: loaded keys, None if not logged.
+    *flushed*: it dropped its own data; *keys*: loaded keys, None if not logged. *failed* full copies since *first_ns*
+    did not end; if not *done*, the last one is one of them.
     """
 
     node: str
@@ -61,6 +62,9 @@ class Resync(NamedTuple):
     full: bool
     flushed: bool
     keys: int | None
+    first_ns: int
+    failed: int = 0
+    done: bool = True
 
 
 class DataLoss(NamedTuple):
@@ -167,33 +171,44 @@ def _in_packets(events: Iterable[EventRow]) -> Iterator[Restart]:
 
 def resyncs_of(lines: Lines) -> list[Resync]:
     """Return the resynchronizations in replicas' logs, in time order."""
-    resyncs: list[Resync] = []
-    for node, mine in lines.of_node.items():
-        for at, line in enumerate(mine):
-            if line.kind != EventKind.RESYNC_ASKED:
-                continue
-            resyncs += _resync(lines, node, line, mine[at + 1 :])
+    resyncs = [resync for node, mine in lines.of_node.items() for resync in _resyncs(lines, node, mine)]
     return sorted(resyncs, key=lambda resync: (resync.from_ns, resync.node))
 
 
-def _resync(lines: Lines, node: str, asked: LoggedLine, after: Sequence[LoggedLine]) -> Iterator[Resync]:
-    """Yield the result of a request; nothing while it is open without effect."""
-    full = flushed = False
-    keys: int | None = None
-    for line in after:
-        if line.kind in (EventKind.RESYNC_ASKED, EventKind.STARTED):
-            break
-        if line.kind == EventKind.FULL_RESYNC:
-            full = True
+def _resyncs(lines: Lines, node: str, mine: Iterable[LoggedLine]) -> Iterator[Resync]:
+    """Yield a node's successes, each with the failed attempts before it, and attempts without success."""
+    attempt: Resync | None = None
+    for line in mine:
+        if line.kind == EventKind.RESYNC_ASKED:
+            master = master_followed(lines, node, line.ts_ns)
+            asked = Resync(node, master, line.ts_ns, None, False, False, None, line.ts_ns, done=False)
+            if attempt is not None and (failed := attempt.failed + attempt.full):
+                if attempt.master == master:
+                    asked = asked._replace(first_ns=attempt.first_ns, failed=failed)
+                else:
+                    yield _given_up(attempt, line.ts_ns)
+            attempt = asked
+        elif attempt is None:
+            continue
+        elif line.kind == EventKind.FULL_RESYNC:
+            attempt = attempt._replace(full=True)
         elif line.kind == EventKind.DATA_FLUSHED:
-            flushed = True
+            attempt = attempt._replace(flushed=True)
         elif line.kind == EventKind.DATA_LOADED and line.detail.isdigit():
-            keys = int(line.detail)
+            attempt = attempt._replace(keys=int(line.detail))
         elif line.kind == EventKind.MASTER_LINK_UP:
-            yield Resync(node, master_followed(lines, node, asked.ts_ns), asked.ts_ns, line.ts_ns, full, flushed, keys)
-            return
-    if full:
-        yield Resync(node, master_followed(lines, node, asked.ts_ns), asked.ts_ns, None, full, flushed, keys)
+            yield attempt._replace(to_ns=line.ts_ns, done=True)
+            attempt = None
+        elif line.kind == EventKind.STARTED:
+            if attempt.full or attempt.failed:
+                yield _given_up(attempt, line.ts_ns)
+            attempt = None
+    if attempt is not None and (attempt.full or attempt.failed):
+        yield _given_up(attempt, None)
+
+
+def _given_up(attempt: Resync, ts_ns: int | None) -> Resync:
+    return attempt._replace(to_ns=ts_ns, failed=attempt.failed + attempt.full)
 
 
 # -- loss -------------------------------------------------------------------------------------------------------------

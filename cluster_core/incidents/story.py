@@ -336,8 +336,19 @@ def _restart(incident: Incident, names: Names) -> str:
 
 
 def _resync(incident: Incident, names: Names) -> str:
-    master = name_of(incident.winner, names) if incident.winner else "its master"
-    return f"{name_of(incident.subject, names)} took a full copy of the data of {master}"
+    node, master = (
+        name_of(incident.subject, names),
+        name_of(incident.winner, names) if incident.winner else "its master",
+    )
+    last = incident.steps[-1].kind
+    failed = sum(step.amount or 0 for step in incident.steps if step.kind == EventKind.RESYNC_ASKED)
+    if last == EventKind.RESYNC_ASKED:
+        times = f" {failed} times; none ended" if failed > 1 else ", which did not end"
+        return f"{node} started a full copy of the data of {master}{times}"
+    after = f" after {plural(failed, 'failed attempt')}" if failed else ""
+    if last == EventKind.FULL_RESYNC:
+        return f"{node} took a full copy of the data of {master}{after}"
+    return f"{node} caught up with {master} from its backlog{after} to take a full copy"
 
 
 def _data_loss(incident: Incident, names: Names) -> str:
@@ -380,6 +391,7 @@ _STEPS: Final[dict[str, str]] = {
     EventKind.PROCESS_IDLE: "the process of {actor} hangs: it accepts connections and answers nothing",
     EventKind.CUT_OFF: "the process of {actor} runs, out of reach of the others: it answers a poll or logs that it misses nodes",
     EventKind.PROCESS_STARTED: "the process of {actor} was started again{loaded}",
+    EventKind.RESYNC_ASKED: "{actor} starts a full copy of the data of {subject}; attempts that do not end: {amount}",
     EventKind.FULL_RESYNC: "{actor} took a full copy of the data of {subject}{dropped}{copied}",
     EventKind.MASTER_LINK_UP: "{actor} caught up with {subject} from its backlog",
     EventKind.REFUSED: "{slots} of {actor} are refused (CLUSTERDOWN) {when}{why}",

@@ -35,6 +35,7 @@ _PORT_IN_NAME = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
 _PORT = re.compile(r"\d{1,5}")
 _ADDRESS = re.compile(r"(?P<ip>.*):(?P<port>\d{1,5})")
 _PORT_LINE = re.compile(r"cluster, port=(\d{1,5})")
+_ROTATED = re.compile(r"(.+\.log)[.-](\d{1,3}|\d{8}[\d-]*)(?:\.gz|\.zst)?")
 
 
 class LogOwner(NamedTuple):
@@ -104,6 +105,13 @@ def pairs_of(given: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(pair for pair in given if any(is_named(pair.rpartition("=")[0], path) for path in paths))
 
 
+def rotation_order(path: str) -> tuple[bool, int]:
+    """Return the sort key of a log by age: rotated ones first, by falling number or rising date."""
+    rotated = _ROTATED.fullmatch(path)
+    digits = rotated[2].replace("-", "") if rotated else "0"
+    return rotated is None, int(digits) if len(digits) >= 8 else -int(digits)
+
+
 def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:
     """Return the owner of the log *path* with the lines *rows*; the module gives the order of evidence."""
     for pair in given:
@@ -146,7 +154,9 @@ class ServerLog:
     """
 
     def __init__(self, path: str, options: LogOptions, known: dict[str, LogOwner] | None = None) -> None:
-        """Read *path*; *known* owners by the source that a shipper names are those of earlier files, and get those of this one."""
+        """Read *path*; *known* owners by the source that a shipper names, or by name and process of a rotated log, are those of
+        earlier files, and get those of this one.
+        """
         self.path = path
         self._known = {} if known is None else known
         self.bad: list[DecodeError] = []
@@ -173,16 +183,19 @@ class ServerLog:
             self._refuse(DecodeError(reason, offset=conflict.row.offset, source=self.path), None)
         for log in logs:
             owner = owner_of(self.path if len(logs) == 1 else "", log.rows)._replace(source=log.source)
-            if log.source and owner.node_id:
-                self._known[log.source] = owner
-            elif log.source:
-                owner = self._known.get(log.source, owner)
+            rotated = _ROTATED.fullmatch(self.path)
+            name = rotated[1] if rotated else self.path.removesuffix(".gz").removesuffix(".zst")
+            keys = [log.source] if log.source else [f"{name}:{pid}" for pid in {row.pid for row in log.rows}]
+            if not owner.node_id:
+                owner = next((self._known[key] for key in keys if key in self._known), owner)
             self.owners.append(owner)
             observer = owner.node_id
             for row in log.rows:
                 if row.kind == "identity":
                     observer = row.subject
                 yield LogLine(observer, row, owner)
+            if observer and (log.source or rotated):
+                self._known |= dict.fromkeys(keys, owner._replace(node_id=observer))
 
     def _rows(self) -> Iterator[LogRow]:
         reader = LogReader(zone=zone_of(self._options.zone), events_only=True)

@@ -251,12 +251,15 @@ def restart_steps(restart: Restart) -> list[Step]:
 
 
 def resync_steps(resync: Resync) -> list[Step]:
-    """Return the step of a resynchronization."""
-    kind = EventKind.FULL_RESYNC if resync.full else EventKind.MASTER_LINK_UP
-    detail = "flushed" if resync.flushed else ""
-    return [
-        Step(resync.from_ns, kind, resync.node, resync.master, amount=resync.keys, detail=detail, until_ns=resync.to_ns)
-    ]
+    """Return the steps of a resynchronization: failed attempts, and the success."""
+    node, master, detail = resync.node, resync.master, "flushed" if resync.flushed else ""
+    steps = []
+    if resync.failed:
+        steps.append(Step(resync.first_ns, EventKind.RESYNC_ASKED, node, master, amount=resync.failed))
+    if resync.done:
+        kind = EventKind.FULL_RESYNC if resync.full else EventKind.MASTER_LINK_UP
+        steps.append(Step(resync.from_ns, kind, node, master, amount=resync.keys, detail=detail, until_ns=resync.to_ns))
+    return steps
 
 
 def has_ended(history: History, episode: Episode) -> bool:

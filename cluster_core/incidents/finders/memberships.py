@@ -80,11 +80,11 @@ def _joins(history: History) -> list[Step]:
         is_met = any(
             cause in HANDSHAKES or (cause in MET and _was_new(history, witness)) for _, witness, cause, _ in seen
         )
+        seen.sort()
         if not is_met and not (
-            seen and all(_is_fresh(history, witness, cause, ts_ns) for ts_ns, witness, cause, _ in seen)
+            seen and all(_is_fresh(history, witness, cause, ts_ns, seen[0][0]) for ts_ns, witness, cause, _ in seen)
         ):
             continue
-        seen.sort()
         first_ns, introducer, _, ref = seen[0]
         until_ns, count = first_ns, 0
         for ts_ns, *_ in seen:  # a node that joins later learns all at once
@@ -95,10 +95,10 @@ def _joins(history: History) -> list[Step]:
     return steps
 
 
-def _is_fresh(history: History, observer: str, cause: Cause, ts_ns: int) -> bool:
-    """Return whether a reply shows a node that the previous reply did not."""
+def _is_fresh(history: History, observer: str, cause: Cause, ts_ns: int, first_ns: int) -> bool:
+    """Return whether a reply shows a node that the previous reply did not, or the first reply came after *first_ns*."""
     answered_ns = history.answered_ns.get(observer, [])
-    return cause == Cause.POLL and bool(answered_ns) and answered_ns[0] < ts_ns
+    return cause == Cause.POLL and bool(answered_ns) and (answered_ns[0] < ts_ns or first_ns < answered_ns[0])
 
 
 def _was_new(history: History, observer: str) -> bool:

@@ -6,7 +6,7 @@ The next master serves from its promotion on unless it refuses; an old master th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
@@ -16,7 +16,7 @@ from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.failure_detection import REJOIN_DELAY_MS_MAX
 from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
-from cluster_core.history.samples import MISSED_POLLS, StateChange, silences
+from cluster_core.history.samples import CLOCK_NS, MISSED_POLLS, StateChange, silences
 from cluster_core.history.service import (
     NEVER,
     InterruptionReason,
@@ -40,7 +40,7 @@ JOIN_NS: Final = 1_000_000_000
 """Maximum gap between outages of several shards in one incident."""
 LINK_NS: Final = 150_000_000
 """Maximum time until a replica notices the end of its master's process."""
-LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA)
+LEAVES: Final = (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.BECAME_REPLICA, EventKind.ADDRESS_UPDATED)
 """Events after which a replica closes the link to its master itself."""
 UP_NS: Final = 150_000_000
 """Maximum time until a new master reports cluster state OK, if all other slots are served."""
@@ -269,6 +269,9 @@ def _down(history: History, restart: Restart) -> Interval:
     claim = history.header_claim_at(restart.node, high)
     if claim is not None and claim.to_ns <= high:
         low = max(low, claim.to_ns) if low < high else min(low, claim.to_ns)
+    answered = history.polled_ns.get(restart.node, ())
+    at = bisect_left(answered, high - CLOCK_NS) if restart.source is Source.LOG else 0
+    low = max(low, answered[at - 1]) if at else low
     low, high = _by_replicas(history, restart.node, low, high)
     precision = LINE_NS if restart.source is Source.LOG else 0
     ready_ns = restart.ready_ns or restart.start_ns

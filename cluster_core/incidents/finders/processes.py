@@ -112,7 +112,7 @@ def find_resyncs(history: History, incidents: Sequence[Incident]) -> list[Incide
         (step.actor, step.ts_ns)
         for incident in incidents
         for step in incident.steps
-        if step.kind == EventKind.FULL_RESYNC
+        if step.kind in (EventKind.FULL_RESYNC, EventKind.RESYNC_ASKED)
     }
     incidents_found = []
     for resync in history.resyncs:
@@ -120,15 +120,15 @@ def find_resyncs(history: History, incidents: Sequence[Incident]) -> list[Incide
             line.ts_ns < resync.from_ns and line.kind == EventKind.MASTER_LINK_UP
             for line in history.lines.of_node.get(resync.node, ())
         )
-        if resync.full and not is_first and (resync.node, resync.from_ns) not in known:
-            steps = resync_steps(resync)
+        steps = resync_steps(resync)
+        if (resync.full or resync.failed) and not is_first and (resync.node, steps[0].ts_ns) not in known:
             incidents_found.append(
                 Incident(
                     kind=IncidentKind.RESYNC,
                     variant="full",
                     subject=resync.node,
                     winner=resync.master,
-                    started_ns=resync.from_ns,
+                    started_ns=resync.first_ns,
                     ended_ns=resync.to_ns,
                     nodes=(resync.node,),
                     steps=tuple(steps),
@@ -164,7 +164,7 @@ def _sampled_loss(history: History, restart: Restart) -> DataLoss | None:
         view = history.view_at(other, other, restart.end_min_ns)
         followed = view is not None and view.master_id == node
         if followed and (span := emptied(history.samples, other, restart.end_min_ns, until_ns)) is not None:
-            wiped.append(Resync(other, node, max(span[0], start_ns), span[1], full=True, flushed=True, keys=0))
+            wiped.append(Resync(other, node, max(span[0], start_ns), span[1], True, True, 0, start_ns))
     return DataLoss(node, restart, tuple(wiped))
 
 

@@ -220,7 +220,8 @@ def history_of(notes: SnapshotEvidence, basis: Basis) -> tuple[History, list[Nod
     views = [*(row for row in notes.rows if isinstance(row, NodeViewRow)), *notes.scraped]
     times = [] if views else [line.ts_ns for line in notes.lines]
     ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
-    lines = Lines(_with_ids(notes.lines, ids), {node: address for address, node in ids.items()})
+    logged = {f"{line.ip}:{line.port}": line.observer for line in notes.lines if line.observer and line.port}
+    lines = Lines(_with_ids(notes.lines, logged | ids), {node: address for address, node in ids.items()})
     added = [*notes.scraped, *logged_views(views, lines)]
     history = History(
         [*with_logs(notes.rows, lines), *added],

@@ -21,7 +21,7 @@ from slotscope.sources.bus.files import RecordedInput
 from slotscope.sources.files import exists, read_lines
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.prometheus import read_metrics
-from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
+from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog, rotation_order
 
 BUS_PORT_OFFSET: Final = 10_000
 """Default distance of the bus port from the client port (R1)."""
@@ -83,7 +83,7 @@ def read_polls_and_logs(files: PollsAndLogs, *, permissive: bool, evidence: File
         for poll in _guarded(polls, evidence, permissive=permissive):
             _add_poll(evidence, path, poll)
         evidence.bad += polls.bad
-    for path in files.logs:
+    for path in sorted(files.logs, key=rotation_order):
         log = ServerLog(path, LogOptions(files.zone, files.log_node, permissive), evidence.log_owners)
         for line in _guarded(log, evidence, permissive=permissive):
             _add_line(evidence, path, line)

@@ -124,6 +124,7 @@ def test_every_level_has_its_name(mark, level):
         (f"No cluster configuration found, I'm {A}", "identity", A, "", None, ""),
         (f"Node hard reset, now I'm {A}", "identity", A, "", None, ""),
         ("IP address for this node updated to 10.0.0.1", "own-address", "", "", None, "10.0.0.1"),
+        (f"Address updated for node {A} (), now 10.0.0.1:7000", "address-updated", A, "", None, "10.0.0.1:7000"),
         ("Running mode=cluster, port=7000.", "listening", "", "", None, "cluster, port=7000"),
         ("Ready to accept connections tcp", "ready", "", "", None, ""),
         ("Connecting to PRIMARY 10.0.0.1:7000", "master-connecting", "", "", None, "10.0.0.1:7000"),

@@ -129,6 +129,21 @@ def test_a_copy_after_restarts_of_both_nodes_is_one_step() -> None:
     assert [step.kind for step in incident.steps].count(EventKind.FULL_RESYNC) == 1
 
 
+def test_attempts_of_a_full_copy_are_one_incident_with_their_success() -> None:
+    """A small output buffer limit for replicas ends each copy; no attempt took one."""
+    tries = [
+        line(REPLICA, 20 + at + after, kind, role="S")
+        for at in range(3)
+        for after, kind in ((0, "resync-asked"), (0.1, "full-resync"))
+    ]
+    (open_,) = find_incidents(history([*wiped(1)[5:8], *tries]))
+    (copied,) = find_incidents(history([*wiped(1)[5:8], *tries, line(REPLICA, 24, "master-link-up", role="S")]))
+
+    assert (open_.ended_ns, copied.started_ns, copied.ended_ns) == (None, 20 * S, 24 * S)
+    assert summary_of(open_, {}).endswith("started a full copy of the data of its master 3 times; none ended")
+    assert summary_of(copied, {}).endswith("took a full copy of the data of its master after 2 failed attempts")
+
+
 def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
     (incident,) = find_incidents(history([line for node in PORTS for line in restart(node, 10)]))
 

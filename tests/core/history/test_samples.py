@@ -85,16 +85,11 @@ def states(
     return [(change.min_ns / S, change.max_ns / S, change.is_up) for change in merged]
 
 
-def test_a_state_changed_between_the_answers_that_differ() -> None:
-    polls = [sample(at, 0, cluster_ok=is_up) for at, is_up in ((1, True), (2, False), (3, False), (4, True))]
-
-    assert states(polls=polls) == [(1, 2, False), (3, 4, True)]
-
-
 def test_a_line_of_the_log_gives_the_moment_that_polls_give_roughly() -> None:
     """Each change once, and none before the log says so."""
     polls = [sample(at, 0, cluster_ok=is_up) for at, is_up in ((1, True), (2, False), (3, False), (4, True))]
 
+    assert states(polls=polls) == [(1, 2, False), (3, 4, True)]
     assert states((1.5, False), (3.2, True), polls=polls) == [(1.5, 1.5, False), (3.2, 3.2, True)]
 
 

@@ -192,6 +192,20 @@ def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None
     assert lacks(failover) == [("unreached", OLD, 1.0, 12.0, 13.05, 13.05)]
 
 
+@pytest.mark.parametrize("why", ["address-updated", "answers"])
+def test_a_link_lost_while_its_master_runs_ends_no_process(why: str) -> None:
+    """A new announced address, or answers to later polls."""
+    polls = [sample for at in range(11) if (sample := MetricSample(at * S, at * S, OLD)) and why == "answers"]
+    lines = [
+        *followed(), line(NEW, 5, "address-updated" if not polls else "ready", subject=OLD), line(NEW, 5, "master-link-lost"),
+        line(OLD, 20, "started"), line(OLD, 20.1, "ready", role="M"),
+    ]  # fmt: skip
+
+    incident = of_kind(find_incidents(history(lines, samples={(OLD, Source.POLL): polls})), "restart")
+
+    assert lacks(incident)[0][2:4] == ((10.0 if polls else 1.0), 20.0)
+
+
 def test_an_epoch_without_evidence_is_unknown_and_not_zero() -> None:
     """The log of a takeover may leave its epoch out."""
     lines = [*followed(), line(NEW, 13, "takeover", role="M"), line(OLD, 13.2, "became-replica", subject=NEW, role="S")]

@@ -52,6 +52,19 @@ def test_nodes_known_at_the_start_do_not_join() -> None:
     assert changes_of(tale) == []
 
 
+def test_a_node_that_polls_show_later_than_others_joined() -> None:
+    """The first answer of R comes late and knows NEW already."""
+    tale = Tale()
+    for at_s, observer in ((10, A), (11, B), (13, R)):
+        tale.view(observer, NEW, at_s, cause=Cause.POLL, slots="")
+
+    (joined,) = find_incidents(
+        tale.history(samples={**polls(A, *range(30)), **polls(B, *range(30)), **polls(R, 13, 14)})
+    )
+
+    assert (joined.variant, joined.nodes) == ("joined", (NEW,))
+
+
 def test_a_dropped_node_is_forgotten() -> None:
     """FORGET by each observer is one incident about the node (R61)."""
     tale = quiet_tale()
@@ -452,10 +465,6 @@ def test_a_node_that_was_started_again_each_time_is_not_flapping() -> None:
 
     assert "flapping" in [kind for kind, *_ in changes_of(flapping())]
     assert "flapping" not in [kind for kind, *_ in changes_of(tale)]
-
-
-def test_a_history_without_rows_has_no_incidents() -> None:
-    assert changes_of(Tale()) == []
 
 
 def flapping() -> Tale:

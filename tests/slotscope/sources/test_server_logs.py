@@ -10,7 +10,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from slotscope.runtime.errors import InputError
-from slotscope.sources.server_logs import LogOptions, ServerLog, find_logs, zone_of
+from slotscope.sources.server_logs import LogOptions, ServerLog, find_logs, rotation_order, zone_of
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 TIME = "21 Nov 2026 10:11:12.345"
@@ -109,6 +109,15 @@ def test_lines_of_other_programs_are_counted_and_a_file_of_nothing_else_is_bad(t
     assert log.foreign == 1
     with pytest.raises(DecodeError, match="line 1: not a line of a server log: 'Starting"):
         list(ServerLog(write(tmp_path, "y.log", "Starting redis-server\n"), LogOptions()))
+
+
+def test_a_rotated_log_names_the_node_of_the_next_one(tmp_path):
+    """The process runs on: its start is in the older file, read first."""
+    known = {}
+    paths = [write(tmp_path, name, text) for name, text in (("redis.log", EVENT), ("redis.log.1", LINES))]
+    older, newer = [ServerLog(path, LogOptions(), known) for path in sorted(paths, key=rotation_order)]
+
+    assert [line.observer for log in (older, newer) for line in log][-2:] == [C, C]
 
 
 def test_several_nodes_in_a_file_have_their_own_ids_and_addresses(tmp_path):
