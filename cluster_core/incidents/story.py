@@ -265,11 +265,16 @@ RANGE_NS: Final = 100_000_000
 def _when(incident: Incident) -> list[str]:
     """Return the bounds of the promotion if uncertain."""
     low_ns, high_ns = incident.promoted_min_ns, incident.promoted_max_ns
-    if low_ns is None or high_ns is None or high_ns - low_ns < RANGE_NS or Source.CAPTURE in incident.sources:
+    if low_ns is None or high_ns is None or Source.CAPTURE in incident.sources:
         return []
     first, last = (write_instant(ts_ns)[11:23] for ts_ns in (low_ns, high_ns))
-    skew = f", clocks differ by at least {seconds(incident.skew_ns // 1_000_000)}" if incident.skew_ns else ""
-    return [f"Promoted between {first}Z and {last}Z{skew}"]
+    parts = [f"Promoted between {first}Z and {last}Z"] if high_ns - low_ns >= RANGE_NS else []
+    if incident.skew_ns >= RANGE_NS:
+        sources = " and ".join(
+            {Source.LOG: "logs", Source.POLL: "polls"}.get(source, source) for source in incident.sources
+        )
+        parts.append(f"Its times in {sources} are at least {seconds(incident.skew_ns // 1_000_000)} apart")
+    return parts
 
 
 def loss_text(loss: Loss) -> str:

@@ -18,6 +18,7 @@ from cluster_core.history.processes import Restart
 from cluster_core.history.promotions import HOLE, master_followed
 from cluster_core.history.samples import CLOCK_NS, MISSED_POLLS, StateChange, silences
 from cluster_core.history.service import (
+    BRIEF_NS,
     NEVER,
     InterruptionReason,
     Interval,
@@ -113,7 +114,8 @@ def find_service(history: History, episodes: Sequence[Episode], promotions: Sequ
         out = [[outage for outage in all_outages if outage.shard == at and outage.interval in group] for at in serving]
         slots = reduce(or_, (outage.bits or 0 for outages in out for outage in outages), 0)
         if len(serving) >= SHARDS_MIN or slots.bit_count() == SLOT_COUNT:
-            whole += common([[outage.interval for outage in outages] for outages in out])
+            shared = common([[outage.interval for outage in outages] for outages in out])
+            whole += [spell for spell in shared if spell.longest_ns is None or spell.longest_ns >= BRIEF_NS]
     return Service(sorted(all_outages, key=lambda outage: (outage.interval.from_max_ns, outage.shard)), whole)
 
 

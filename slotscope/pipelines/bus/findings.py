@@ -24,7 +24,7 @@ from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import History, OffsetSeen, slot_bits
 from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident, SetUp
 from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow, finding_row, incident_row, step_rows
-from cluster_core.incidents.story import name_all, set_up_text, step_text, summary_of
+from cluster_core.incidents.story import name_all, seconds, set_up_text, step_text, summary_of
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
@@ -268,6 +268,8 @@ class GoldOutcome(NamedTuple):
     notes: Sequence[Caveat] = ()
 
 
+SKEW_NS: Final = 10_000_000_000
+"""Distance of two sources of one promotion that shows a wrong clock."""
 RECENT_NS: Final = 600_000_000_000
 """Recorded time before a batch; its polls are read again."""
 BEFORE_NS: Final = 120_000_000_000
@@ -312,9 +314,20 @@ def write_gold(run: Run, basis: Basis, headers: Headers, since_ns: int = 0) -> G
     kept = max((row["incident"] for row in earlier), default=0)
     steps = _write(run, history, recent, kept, matches, find_findings(history), since_ns)
     caveats = [] if set_up is None else [Caveat.note(Code.SET_UP, set_up_text(set_up))]
+    caveats += skew_caveats(incidents)
     return GoldOutcome(
         steps, headers.states, clusters_in(notes.rows), rows_table(added, NodeViewRow, NODE_VIEWS), caveats
     )
+
+
+def skew_caveats(incidents: Iterable[Incident]) -> list[Caveat]:
+    """Warn of a wrong clock or time zone: sources date one promotion far apart."""
+    apart = sorted(incident.skew_ns for incident in incidents if incident.skew_ns >= SKEW_NS)
+    if not apart:
+        return []
+    least = seconds(apart[0] // 1_000_000)
+    text = f"{len(apart)} promotions: logs and polls or metrics are at least {least} apart; check --log-zone and clocks"
+    return [Caveat.warning(Code.LOG_CLOCK, text)]
 
 
 def _changed(

@@ -8,8 +8,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.story import summary_of
+from cluster_core.kinds import IncidentKind, Source
 from schemas import history
 from schemas.caveats import Code
+from slotscope.pipelines.bus.findings import skew_caveats
 from slotscope.pipelines.bus.history import LOGGED_EVENTS
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
 from slotscope.sources.bus import captured
@@ -132,6 +136,15 @@ def test_a_log_an_hour_ahead_is_reported_and_an_agreeing_log_is_not(spark):
         ("warning", Code.LOG_CLOCK, "a")
     ]
     assert clock_warnings(frame(spark, EVENT_COLUMNS), events) == []
+
+
+def test_a_promotion_hours_apart_in_logs_and_polls_is_reported():
+    at = {"started_ns": T0_NS, "ended_ns": T0_NS, "promoted_min_ns": T0_NS, "promoted_max_ns": T0_NS}
+    sources = {"sources": (Source.LOG, Source.POLL), "skew_ns": 18_000_000_000_000}
+    incident = Incident(kind=IncidentKind.FAILOVER, variant="automatic", subject="a", winner="b", **at, **sources)
+
+    assert [caveat.code for caveat in skew_caveats([incident])] == [Code.LOG_CLOCK]
+    assert "Its times in logs and polls are at least 5 h 0 min apart" in summary_of(incident, {})
 
 
 def test_figures_of_a_case_are_known_in_the_runs_that_have_them():
