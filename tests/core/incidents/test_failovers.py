@@ -156,18 +156,6 @@ def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = 
     return tale
 
 
-def test_an_ordered_failover_is_manual() -> None:
-    """MFSTART comes before (R97); no node failed."""
-    (incident,) = find_incidents(ordered(asked=True, forced=True).history())
-
-    assert (incident.kind, incident.variant, incident.subject, incident.winner) == ("failover", "manual", A, R)
-    assert steps(incident)[:3] == [
-        ("manual-failover-requested", R, A),
-        ("paused", A, A),
-        ("election-started", R, A),
-    ]
-
-
 def test_force_and_takeover_read_otherwise_than_a_plain_order() -> None:
     """FORCEACK while the master is healthy and was not asked to pause is FORCE; TAKEOVER needs no vote (R97, R134)."""
     tales = (ordered(asked=True, forced=True), ordered(forced=True), ordered(mechanism="takeover"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_incidents
-from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import step_text, summary_of
 from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns
 
@@ -151,15 +151,3 @@ def test_nodes_that_logged_cluster_down_are_counted_once() -> None:
         ("state-fail", B, 2, ns(12.7)),
         ("state-ok", B, 2, ns(20.2)),
     ]
-
-
-def test_a_wait_that_a_log_repeats_is_one_step() -> None:
-    """A replica says every few seconds why it does not begin."""
-    tale = dead(A)
-    for second in range(13, 19):
-        tale.event(R, second, "election-stalled", "", 0, "Waiting the delay before I can start a new failover.")
-
-    (step,) = [step for step in incidents_of(tale)[0].steps if step.kind == "election-stalled"]
-
-    assert (step.ts_ns, step.until_ns) == (ns(13), ns(18))
-    assert step_text(Step(0, "election-stalled", R, A, None, None, "x", -1), NAMES) == "r waits with its election: x"
