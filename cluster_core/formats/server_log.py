@@ -243,10 +243,13 @@ def _beginnings(texts: Sequence[str]) -> str:
 _WITHOUT_EVENTS: Final = re.compile(
     (
         rf"(?:(?!\S+ std(?:out|err) P)(?>[^\n]{{0,{_WRAPPER_CHARS_MAX}}}?{re.sub(r'[?]P<[a-z]+>', '?:', _HEAD)})"
-        rf"(?!{_beginnings(STARTS)})[^\n]*+\n)++"
+        rf"(?!{_beginnings(STARTS)})[^\n]*+\n)+"
     ).encode()
 )
-"""Consecutive server lines without events, in most shipper wrappers; skipped in bulk."""
+"""Consecutive server lines without events, in most shipper wrappers; skipped in bulk.
+
+No possessive group: before 3.11.5 Python matches one wrongly (gh-106052).
+"""
 _SIGNAL: Final = re.compile(r"\d{1,10}:signal-handler \(\d+\) ")
 _UNDECODED: Final = re.compile(r"\\x[89a-f][0-9a-f]")
 _REPORT_START: Final = re.compile(r"=== \w+ BUG REPORT START")

@@ -79,7 +79,8 @@ def furnish(folder: Path) -> None:
     lay_out(folder)
     (folder / "tests").symlink_to(ROOT / "tests")
     with tarfile.open(DATA / "aof" / "recorded.tar.xz") as archive:
-        archive.extractall(folder / "aof", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        archive.extractall(folder / "aof")
     (folder / "appendonlydir").symlink_to(folder / "aof" / "redis-7.0" / "aof-preamble")
 
 

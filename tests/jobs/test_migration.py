@@ -23,7 +23,8 @@ OLD = Path(__file__).parents[1] / "data" / "roots" / "form-1.tar.xz"
 def root(tmp_path: Path) -> str:
     """Snapshot ``before`` of 6,002 keys, with the rows of a killed run beside it, and a cluster that was followed in two batches."""
     with tarfile.open(OLD) as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        packed.extractall(tmp_path)
     return str(tmp_path / "oldroot")
 
 
