@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -102,7 +103,9 @@ class Ink:
 
     def note(self, text: str) -> None:
         """Write a quiet line, indented like the rows of a table."""
-        self.line(self.safe("  " + text, "dim"))
+        self.console.print(
+            Padding(self.safe(text, "dim"), (0, 0, 0, 2), expand=False), highlight=False, overflow="fold"
+        )
 
     def rest(self, count: int, shown: int) -> None:
         """Say how many of *count* are not shown, if any."""

@@ -168,7 +168,7 @@ def to_document(report: FleetReport) -> Document:
     reading = (
         "Max/mean compares the fullest master with the mean of all masters: by memory, else by dump bytes, else by keys."
         f" A value above {UNEVEN} is listed as a problem. So is a dump older than {text.duration(OLD_MS // 1000)}, and an incident of the last 24 hours.",
-        "Dump and Bus are the ages of the newest snapshot and history. An incident is open if its recording ends before the incident does.",
+        "Dump and History are the ages of the newest snapshot and history. An incident is open if its recording ends before the incident does.",
         f"The bars count incidents by the day on which they began, over the last {DAYS} days.",
         "A failed run is listed until a later run of the same job and cluster succeeds; see silver/runs.",
     )
@@ -218,7 +218,7 @@ def _columns(report: FleetReport) -> list[Column]:
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "size_bytes"),
         Column("Dump", Format.DURATION, lambda state: age(state, "snapshot")),
-        Column("Bus", Format.DURATION, lambda state: age(state, "history")),
+        Column("History", Format.DURATION, lambda state: age(state, "history")),
         Column(
             "Open",
             Format.COUNT,

@@ -244,8 +244,9 @@ class Run:
 
     def abandon(self, error: BaseException) -> None:
         """Record that this run failed, and remove its staged rows, if the root is writable."""
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        failed = self._row(State.FAILED) | {"reason": reason[: stores.REASON_CHARS_MAX]}
+        from slotscope.runtime.failure import describe  # readers do not pay for the command line
+
+        failed = self._row(State.FAILED) | {"reason": describe(error).line[: stores.REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
             delta_files.commit_rows(self.root, RUNS, [failed], all_equal({"run_id": self.run_id}))
         drop_stage(self.root, self.run_id)

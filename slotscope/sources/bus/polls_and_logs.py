@@ -278,9 +278,10 @@ class UnrecordedGaps:
                     unrecorded_ns += max(0, end_ns - max(start_ns, covered_ns))
                     covered_ns = max(covered_ns, end_ns)
                 start_ns, end_ns, last = spans[-1]
+                of = f" of {subjects} nodes" if subjects > 1 else f" of {last.subject}" if last.subject else ""
                 times = "once" if len(spans) == 1 else f"{len(spans)} times"
                 sentence = (
-                    f"{series} could not record {kind}{f' of {subjects} nodes' if subjects > 1 else ''} {times},"
+                    f"{series} could not record {kind}{of} {times},"
                     f" {unrecorded_ns / 1e9:.1f} s in all, last from"
                     f" {instant(start_ns):%Y-%m-%d %H:%M:%S} to {instant(end_ns):%H:%M:%S} UTC ({last.reason}):"
                     " results for these times may be partial (bronze/unrecorded)"
