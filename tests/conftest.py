@@ -13,6 +13,8 @@ from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # read as NumPy is imported: thousands of small dumps zero a huge page each
+
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
