@@ -177,6 +177,7 @@ def test_clocks_hours_apart_are_aligned_by_common_segments(tmp_path, alone) -> N
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [3, 10])
 def test_a_recorder_started_later_is_aligned_by_files_of_its_time(tmp_path, seconds) -> None:
     """Its first file is not of the time of the first ones of the others, and says to be of none of theirs."""
@@ -357,6 +358,7 @@ def test_polls_with_the_node_timeout_make_it_known(tmp_path, polled, known) -> N
     assert (facts["node_timeout_ms"], facts["node_timeout_from"]) == known
 
 
+@pytest.mark.long
 def test_polls_without_captures_become_final_and_are_not_read_again(tmp_path) -> None:
     files = poll_files(tmp_path / "shop" / "one" / "polls", 6, 300)
     folded: Fold | None = None

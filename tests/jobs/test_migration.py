@@ -45,6 +45,7 @@ def test_a_migrated_root_has_the_valid_rows(root: str) -> None:
     assert [run(["incidents", "--root", root, "--quiet"]), run(["snapshots", "--root", root])] == [0, 0]
 
 
+@pytest.mark.long
 def test_a_migration_that_was_killed_is_resumed(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the last commit the root is one of the old form, without the rows that did not count."""
 

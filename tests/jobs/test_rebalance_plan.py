@@ -242,6 +242,7 @@ def test_a_master_above_its_capacity_is_emptied_first_and_named_in_the_report(tm
     assert slotscope("check-plan", "--root", tmp_path) == OK
 
 
+@pytest.mark.long
 def test_polls_of_collect_need_no_topology_and_no_snapshot(tmp_path):
     """Every poll holds CLUSTER NODES: the newest says who the masters are; a line that was cut short is not the newest."""
     polls = [poll(THIRDS, 1), poll([*THIRDS[1:], 1], 2), poll(THIRDS, 3)]

@@ -104,6 +104,7 @@ def test_sums_and_the_largest_keys_are_exact_beyond_the_kept_keys(monkeypatch):
     assert abs(users.keys.value - KEYS) <= 2 * users.keys.error + 1
 
 
+@pytest.mark.long
 def test_ranges_of_a_sample_hold_the_truth_in_93_of_100_data_sets(monkeypatch):
     """200 data sets of four shapes, a third of the time that all keys take; no range ends above what INFO leaves for keys."""
     hits = {shape.__name__: 0 for shape in SHAPES}

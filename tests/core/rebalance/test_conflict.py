@@ -131,6 +131,7 @@ def test_pins_that_fill_a_capacity_fit_with_a_larger_tolerance():
     assert (conflict.kind, conflict.least) == (ConflictKind.PINNED, Fraction(1, 2))
 
 
+@pytest.mark.long
 def test_thousands_of_slots_that_fit_are_no_conflict():
     """Capacities of a thousandth above what there is, in three zones that may hold no more than their third."""
     masters = [Master(n, 1, zone, {"serialized_bytes": 1001}) for n, zone in zip("abcdef", "xyzxyz", strict=True)]

@@ -113,6 +113,7 @@ def one_slot_of_most_of_a_share() -> Problem:
     return shared_by({"serialized_bytes": bytes_of, "keys": keys_of}, (100, 100, 100), 0.2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", [one_large_slot(), one_slot_of_most_of_a_share()])
 def test_a_soft_goal_that_costs_many_ranges_is_given_up_and_planning_again_moves_nothing(asked) -> None:
     plan = make_plan(asked)

@@ -91,6 +91,7 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
     assert make_plan(applied(cluster, plan.owners_after)).moves == ()
 
 
+@pytest.mark.long
 def test_zones_are_kept_or_relaxed_as_little_as_works():
     """Three masters in one zone, one in the other: with equal shares the first zone holds three quarters."""
     masters = [Master("a", zone="x"), Master("b", zone="x"), Master("c", zone="x"), Master("d", zone="y")]
@@ -105,6 +106,7 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
     assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
 
 
+@pytest.mark.long
 def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up():
     """What slots pay where they are cheapest, less what limits cost: numpy, and nothing of the planner but the prices."""
     asked = random_problem(3, 6, 200, skew=0.3, tolerance=0.05)

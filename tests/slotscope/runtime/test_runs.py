@@ -70,6 +70,7 @@ def test_rows_are_in_no_table_before_their_run_is_complete(tmp_path):
     assert not (tmp_path / "_staging").exists()
 
 
+@pytest.mark.long
 def test_each_version_of_a_table_holds_the_rows_of_one_run(tmp_path):
     for keys in (1, 2, 3):
         write(tmp_path, "a", keys)
@@ -350,6 +351,7 @@ def test_gold_tables_keep_30_days_of_history_and_a_change_feed_others_6_hours(tm
     assert gold.schema().fields[3].metadata["comment"] == NODE_LOAD.schema.field(3).metadata[b"comment"].decode()
 
 
+@pytest.mark.long
 def test_concurrent_compactions_leave_each_row_once(tmp_path):
     """delta-rs lets both pass, also the one that read the table before the other joined it."""
     for number in range(8):
@@ -367,6 +369,7 @@ def test_concurrent_compactions_leave_each_row_once(tmp_path):
     assert sorted(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD, where="slot = 1")) == list(range(8))
 
 
+@pytest.mark.long
 def test_a_table_that_is_written_for_days_keeps_the_files_of_hours(tmp_path):
     """Also files that the last checkpoint no longer names; each version that is left can be read."""
     root, place, log = str(tmp_path), tmp_path / SLOT_LOAD.name, tmp_path / SLOT_LOAD.name / "_delta_log"

@@ -45,6 +45,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KnownLinks, "pass_on", lambda self, seen, at, take: at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("timeout_ms", [1000, None])
 @pytest.mark.parametrize("name", RECORDED)
 def test_runs_of_messages_give_the_results_of_single_messages(name, timeout_ms, monkeypatch) -> None:
