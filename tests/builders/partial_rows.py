@@ -44,3 +44,19 @@ def assert_rows(actual: DataFrame, schema: Any, *rows: dict[str, Any] | tuple[An
     assert_df_equality(
         actual.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
     )
+
+
+def table(schema: str, *rows: tuple[Any, ...]) -> pa.Table:
+    """A table with the columns of *schema*, as in DDL."""
+    arrow = {"int": "int32", "long": "int64", "bigint": "int64"}
+    columns = dict(column.split() for column in schema.split(","))
+    types = pa.schema([(name, pa.type_for_alias(arrow.get(kind, kind))) for name, kind in columns.items()])
+    return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], types)
+
+
+def assert_table(actual: pa.Table, schema: str, *rows: tuple[Any, ...]) -> None:
+    """Assert the same of a table, without Spark."""
+    expected = table(schema, *rows)
+    chosen = actual.select(expected.column_names)
+    assert chosen.schema.types == expected.schema.types
+    assert sorted(map(repr, chosen.to_pylist())) == sorted(map(repr, expected.to_pylist()))

@@ -37,7 +37,7 @@ from slotscope.transforms import snapshot_tables
 from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, with_amounts
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.snapshot_warnings import ForeignKeys
-from tests.builders.partial_rows import assert_rows, partial, partial_table
+from tests.builders.partial_rows import assert_rows, assert_table, partial, partial_table, table
 from tests.conftest import DATA
 
 A, B = "a" * 40, "b" * 40
@@ -54,16 +54,11 @@ def sums(rows):
     return PartialSums(rows, rows.filter(pc.equal(rows["kind"], UNIT)))
 
 
-def assert_table(spark, actual, schema, *rows):
-    """Assert that a table has the columns of a DDL schema with these rows."""
-    assert_rows(spark_frame(spark, actual), schema, *rows)
-
-
 LOADS = "keys long, serialized_bytes long, memory_bytes long, expires long, ops long"
 SLOTS = f"slot int, node_id string, owner_id string, {LOADS}"
 
 
-def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(spark):
+def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner():
     """Slot 1 in two parts, slot 2 on a node that does not own it, slot 3 without keys, slot 4 without an owner."""
     made = tables(
         {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
@@ -74,7 +69,7 @@ def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner
     )
 
     assert_table(
-        spark, made.slot_load([A, A, B, B, None]), SLOTS,
+        made.slot_load([A, A, B, B, None]), SLOTS,
         (1, A, A, 5, 15, None, 1, None), (2, A, B, 1, 7, None, 0, None), (2, B, B, 0, 0, None, 0, None),
         (3, B, B, 0, 0, None, 0, None), (0, A, A, 0, 0, None, 0, None), (4, None, None, 0, 0, None, 0, None),
     )  # fmt: skip
@@ -96,13 +91,13 @@ def test_sums_are_selected_by_kind_and_by_input(spark):
         assert_rows(others, "source string, kind int, slot int", ("b.rdb", SLOT, 3))
 
 
-def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row(spark):
+def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row():
     made = tables({"kind": SLOT, "slot": 0, "keys": 1, "serialized_bytes": 9}, nodes={"a.rdb": A}, known=SIZED)
 
-    assert_table(spark, made.slot_load([None]), SLOTS, (0, A, None, 1, 9, None, None, None))
+    assert_table(made.slot_load([None]), SLOTS, (0, A, None, 1, 9, None, None, None))
 
 
-def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark):
+def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys():
     """A slot with writes only has no keys; one of a base without writes has no row of its own."""
     made = tables(
         {"kind": LOG_SLOT, "slot": 0, "owner_id": A, "ops": 4, "serialized_bytes": 400},
@@ -111,20 +106,18 @@ def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark):
         known=("ops",),
     )
 
-    assert_table(
-        spark, made.slot_load([A, A]), SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0)
-    )
+    assert_table(made.slot_load([A, A]), SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0))
 
 
-def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
+def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all():
     """B holds a key of a slot that A owns: the key counts for B, the slot for A; C holds nothing."""
     rows = [(1, A, A, 6, 30), (2, B, B, 1, 8), (1, B, A, 1, 2)]
-    slots = spark.createDataFrame([(*row, None, None, None) for row in rows], SLOTS).toArrow()
+    slots = table(SLOTS, *((*row, None, None, None) for row in rows))
 
     actual = snapshot_tables.node_load(slots, {A: "h:1", B: "h:2", "c": "h:3"}, {B: 0.25, "c": None})
 
     assert_table(
-        spark, actual,
+        actual,
         "node_id string, address string, slots int, keys long, keys_share double, keys_over_mean double, bytes_share double,"
         " bytes_over_mean double, unread_share double",
         (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
@@ -139,7 +132,7 @@ def top(kind, name, size, **more):
     return {"kind": kind, "name": name, "serialized_bytes": size, "slot": 1, "owner_id": A, "type": "string", **more}
 
 
-def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark):
+def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type():
     """A key that is listed for its type and for its owner is ranked once a node."""
     made = tables(
         top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3),
@@ -148,20 +141,20 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark
     )  # fmt: skip
 
     assert_table(
-        spark, made.big_keys(), BIG,
+        made.big_keys(), BIG,
         ("cluster", "", 1, b"s", 9, 0), ("cluster", "", 2, b"h", 5, 3), ("node", A, 1, b"s", 9, 0), ("node", A, 2, b"h", 5, 3),
         ("slot", "1", 1, b"s", 9, 0), ("type", "string", 1, b"s", 9, 0), ("type", "hash", 1, b"h", 5, 3),
     )  # fmt: skip
 
 
-def test_equal_keys_are_ranked_by_file_order_and_keys_without_size_not_at_all(spark):
+def test_equal_keys_are_ranked_by_file_order_and_keys_without_size_not_at_all():
     actual = tables(
         top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2),
         top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1), top(TOP_TYPE, b"unknown", None, offset=0), top=2,
     ).big_keys()  # fmt: skip
 
     in_cluster = actual.filter(pc.equal(actual["scope"], "cluster"))
-    assert_table(spark, in_cluster, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
+    assert_table(in_cluster, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
 
 
 def group(kind, name, keys, size, **more):
@@ -178,27 +171,27 @@ def unit(noun, keys, size, **more):
 TAGS = "hash_tag binary, keys long, serialized_bytes long, keys_error long, bytes_error long, rank_keys int, rank_bytes int"
 
 
-def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
+def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there():
     """Both parts list t; u is listed by the second alone, so the first may have up to its bound more of it."""
     made = tables(
         group(TAG, b"t", 5, 50), group(TAG, b"t", 5, 50, part=1), group(TAG, b"u", 3, 900, part=1),
         unit("tag", 2, 20), unit("tag", 1, 10, part=1), known=SIZED,
     )  # fmt: skip
 
-    assert_table(spark, made.hash_tags(), TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
+    assert_table(made.hash_tags(), TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
 
-def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(spark):
+def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name():
     tags = (group(TAG, name, keys, size) for name, keys, size in (
         (b"many", 9, 1), (b"big", 1, 99), (b"\xff", 9, 1), (b"small", 1, 1),
     ))  # fmt: skip
 
     made = tables(unit("tag", 0, 0), *tags, known=SIZED, groups=1)
 
-    assert_table(spark, made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
+    assert_table(made.hash_tags(), TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_tags_and_prefixes_are_ranked_by_known_memory(spark):
+def test_tags_and_prefixes_are_ranked_by_known_memory():
     """A small record can be large in memory; the bound of a missed group is known in memory, too."""
     made = tables(
         unit("tag", 0, 0), unit("tag", 1, 10, part=1),
@@ -208,12 +201,12 @@ def test_tags_and_prefixes_are_ranked_by_known_memory(spark):
     )  # fmt: skip
 
     tags = "hash_tag binary, memory_bytes long, memory_error long, rank_bytes int"
-    assert_table(spark, made.hash_tags(), tags, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
+    assert_table(made.hash_tags(), tags, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
     prefixes = snapshot_tables.key_prefixes(made.prefixes())
-    assert_table(spark, prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
+    assert_table(prefixes, "prefix binary, memory_bytes long, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_a_single_key_is_a_group_only_at_the_top(spark):
+def test_prefixes_are_ranked_by_depth_and_a_single_key_is_a_group_only_at_the_top():
     made = tables(
         unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2), known=SIZED,
@@ -221,7 +214,6 @@ def test_prefixes_are_ranked_by_depth_and_a_single_key_is_a_group_only_at_the_to
 
     schema = "prefix binary, depth int, keys long, rank_bytes int"
     assert_table(
-        spark,
         snapshot_tables.key_prefixes(made.prefixes()),
         schema,
         (b"a:", 1, 3, 1),
@@ -230,7 +222,7 @@ def test_prefixes_are_ranked_by_depth_and_a_single_key_is_a_group_only_at_the_to
     )
 
 
-def test_times_to_live_add_up_by_node_and_bucket(spark):
+def test_times_to_live_add_up_by_node_and_bucket():
     made = tables(
         {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
         {"kind": TTL, "number": 0, "keys": 3, "owner_id": A, "part": 1}, {"kind": TTL, "number": 1, "keys": 1, "owner_id": B},
@@ -238,10 +230,10 @@ def test_times_to_live_add_up_by_node_and_bucket(spark):
     )  # fmt: skip
 
     schema = "node_id string, bucket int, label string, keys long, serialized_bytes long"
-    assert_table(spark, made.ttl_buckets(), schema, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
+    assert_table(made.ttl_buckets(), schema, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
 
 
-def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
+def test_ranges_of_sizes_add_up_by_node_type_and_measure():
     lists = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
     made = tables(
         lists | {"number": 0, "keys": 2, "offset": 0}, lists | {"number": 4, "keys": 3, "offset": 30},
@@ -250,7 +242,7 @@ def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
     )  # fmt: skip
 
     assert_table(
-        spark, made.key_sizes(), "node_id string, type string, measure string, at_least long, keys long, total long",
+        made.key_sizes(), "node_id string, type string, measure string, at_least long, keys long, total long",
         (A, "list", "elements", 0, 2, 0), (A, "list", "elements", 8, 4, 38), (A, "list", "memory_bytes", 8, 7, 70),
     )  # fmt: skip
 
