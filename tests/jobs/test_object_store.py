@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("moto", reason="moto is not installed")
-pytest.importorskip("flask_cors", reason="flask-cors is not installed")
-
 from cluster_core.errors import DecodeError
 from jobs.main import run
 from schemas.bronze import KEYS
@@ -33,6 +30,8 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def server():
+    for name in ("moto", "flask_cors"):
+        pytest.importorskip(name)
     with object_store("dumps", "lake") as store:
         for dump in sorted((DATA / "valkey-9.1" / "before").glob("*.rdb")):
             store.put(f"dumps/nightly/c1/{dump.name}", dump)

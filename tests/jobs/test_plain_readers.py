@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import polars
 import pytest
 from deltalake import DeltaTable
 
@@ -23,7 +22,7 @@ from tests.slotscope.runtime.test_runs import WRITTEN, write
 
 CHECKOUT = Path(__file__).parents[2]
 WRITER = """
-import os, signal, sys
+import os, signal, sys, time
 from slotscope.runtime.storage import delta_files
 from tests.slotscope.runtime.test_runs import write
 
@@ -43,6 +42,7 @@ while True:
     keys += 2
     if last:
         break
+    time.sleep(0.1)  # readers need the processor, too
 """
 
 
@@ -67,6 +67,8 @@ def by_spark(spark: Any, place: str) -> list[tuple[Any, ...]]:
 
 
 def by_polars(place: str) -> list[tuple[Any, ...]]:
+    import polars
+
     figures = (polars.len(), polars.col("run_id").n_unique(), polars.col("keys").n_unique())
     return polars.read_delta(place).group_by("snapshot_id").agg(*figures).rows()
 

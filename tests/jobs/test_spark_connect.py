@@ -62,7 +62,7 @@ def test_key_slots_and_a_plan_run_on_spark_connect(run):
         with gzip.open(path) as lines:
             keys += sum(1 for _ in lines)
     assert sum(row["keys"] for row in slots) == keys
-    (moves,) = run("rebalance-plan", "--snapshot", "monday", reads=("gold/rebalance_moves",))
+    (moves,) = run("rebalance-plan", "--tolerance", "50%", reads=("gold/rebalance_moves",))
     heaviest, _ = Counter(row["owner_id"] for row in slots for _ in range(row["keys"])).most_common(1)[0]
     assert {row["source"] for row in moves} == {heaviest}
 

@@ -14,14 +14,12 @@ from tests.benches.browser import Page, open_page
 from tests.builders.history_builder import NODES, A
 from tests.builders.history_report import history_report
 
-REPORT = history_report()
-
 
 @pytest.fixture
 def page(chromium: Any, tmp_path: Path) -> Page:
     """The report of the failover, freshly opened."""
     path = tmp_path / "history.html"
-    path.write_text(render_history(REPORT), encoding="utf-8")
+    path.write_text(render_history(history_report()), encoding="utf-8")
     return open_page(chromium, path)
 
 
@@ -90,10 +88,10 @@ def test_keys_open_stories_and_sort_the_incidents(chromium: Any, tmp_path: Path)
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 
-    first_one = REPORT.incidents[0]
+    first_one = history_report().incidents[0]
     path = tmp_path / "two.html"
     path.write_text(
-        render_history(replace(REPORT, incidents=(first_one, replace(first_one, number=2)))), encoding="utf-8"
+        render_history(replace(history_report(), incidents=(first_one, replace(first_one, number=2)))), encoding="utf-8"
     )
     page = open_page(chromium, path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.benches.browser import Page, open_page
 from tests.benches.reports import page_of
 from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report
 
-REPORT = keyspace_report(hostile=True)
+report = partial(keyspace_report, hostile=True)
 LEFT, TOP, RIGHT = 46, 20, 76
 """Margins of the map in a wide window, in pixels: numbers of slots, of columns, names of masters."""
 
@@ -21,7 +22,7 @@ LEFT, TOP, RIGHT = 46, 20, 76
 @pytest.fixture(scope="module")
 def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(page_of(REPORT), encoding="utf-8")
+    path.write_text(page_of(report()), encoding="utf-8")
     return path
 
 
@@ -47,13 +48,13 @@ def readout(page: Page) -> dict[str, str]:
 
 def assert_says(page: Page, slot: int) -> None:
     """The readout holds all that the report knows of *slot*."""
-    load, shown = REPORT.slots[slot], readout(page)
-    owner = None if load.owner is None else REPORT.nodes[load.owner]
+    load, shown = report().slots[slot], readout(page)
+    owner = None if load.owner is None else report().nodes[load.owner]
     assert shown["slot"] == str(slot)
     assert shown["owner"].endswith(f"({owner.address})" if owner else "none")
     assert (digits(shown["keys"]), digits(shown["expires"])) == (load.keys, load.expires)
     assert shown["bytes"] == text.size(load.serialized_bytes)
-    tags = [tag for tag in REPORT.hash_tags if tag.slot == slot]
+    tags = [tag for tag in report().hash_tags if tag.slot == slot]
     assert shown["topTag"] == (
         f"{{{text.shown(tags[0].name, 40)}}}: {text.plural(tags[0].keys, 'key')}" if tags else "—"
     )
@@ -116,7 +117,7 @@ def test_the_map_shows_another_figure(page: Page) -> None:
         page.choose("metric", value)
         seen.append(page.run(picture))
         if value == "keys":
-            assert digits(page.texts("#legend-ticks li")[-1]) == max(slot.keys for slot in REPORT.slots)
+            assert digits(page.texts("#legend-ticks li")[-1]) == max(slot.keys for slot in report().slots)
 
     assert len(set(seen)) == len(seen)
     assert sorted(page.texts("#legend-owners li")) == sorted(page.texts("#master-table tbody th"))
@@ -127,7 +128,7 @@ def test_a_table_sorts_by_its_heading_from_the_keyboard(page: Page, column: int)
     from selenium.webdriver import Keys
 
     button = page.driver.find_element("css selector", f"#master-table thead th:nth-child({column + 1}) button")
-    values = [node.keys if column == 3 else node.serialized_bytes or 0 for node in REPORT.nodes]
+    values = [node.keys if column == 3 else node.serialized_bytes or 0 for node in report().nodes]
     read = (
         "return [...document.querySelectorAll('#master-table tbody tr')]"
         ".map((row) => Number(row.cells[arguments[0]].querySelector('data').value))"

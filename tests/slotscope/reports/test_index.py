@@ -16,9 +16,11 @@ from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import changed, rebalance_report
 from tests.builders.reports_builder import keyspace_report
 
-AFTER = keyspace_report()
-BEFORE = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
-PLAN = changed(rebalance_report(), snapshot_id=AFTER.snapshot_id)
+after = keyspace_report
+
+
+def plan_of_after():
+    return changed(rebalance_report(), snapshot_id=after().snapshot_id)
 
 
 def names_of(*paths: str) -> list[str]:
@@ -28,14 +30,16 @@ def names_of(*paths: str) -> list[str]:
 @pytest.mark.long
 def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
     """A page written again stands there once."""
-    for report in (BEFORE, AFTER, BEFORE, compare_reports(BEFORE, AFTER), PLAN, history_report()):
+    before = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
+    comparison = compare_reports(before, after())
+    for report in (before, after(), before, comparison, plan_of_after(), history_report()):
         deliver(report, root=str(tmp_path), html=None, stream=None)
     page = (tmp_path / "reports" / "index.html").read_text("utf-8")
     table = page.partition("<tbody>")[2]
 
     kinds = re.findall(r'data-label="Kind" ><bdi>(\w+)<', table)
     assert kinds == ["history", "plan", "comparison", "snapshot", "snapshot"]
-    assert f"<bdi>{verdict(AFTER)}</bdi>" in table
+    assert f"<bdi>{verdict(after())}</bdi>" in table
     assert all(
         (tmp_path / "reports" / name).exists() for name in re.findall(r'<th scope="row" ><a href="([^"]+)"', table)
     )
@@ -50,21 +54,21 @@ def links_of(path: str) -> list[str]:
 
 def test_pages_about_one_snapshot_lead_to_each_other_also_when_the_other_comes_later(tmp_path):
     root = str(tmp_path)
-    snapshot = deliver(AFTER, root=root, html=None, stream=None)
+    snapshot = deliver(after(), root=root, html=None, stream=None)
     alone = links_of(snapshot)
-    plan = deliver(PLAN, root=root, html=None, stream=None)
+    plan = deliver(plan_of_after(), root=root, html=None, stream=None)
 
     assert alone == ["index.html"]
     assert links_of(snapshot) == ["index.html", *names_of(plan)]
     assert links_of(plan) == ["index.html", *names_of(snapshot)]
 
     Path(plan).unlink()
-    deliver(AFTER, root=root, html=None, stream=None)
+    deliver(after(), root=root, html=None, stream=None)
     assert links_of(snapshot) == ["index.html"]
 
 
 def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
-    path = deliver(replace(AFTER, snapshot_id="index"), root=str(tmp_path), html=None, stream=None)
+    path = deliver(replace(after(), snapshot_id="index"), root=str(tmp_path), html=None, stream=None)
 
     assert Path(path).name != "index.html"
     assert names_of(path)[0] in (tmp_path / "reports" / "index.html").read_text("utf-8")
@@ -77,7 +81,7 @@ def test_invalid_cards_are_left_out_and_names_stay_text(tmp_path):
     folder = tmp_path / "reports"
     for at, content in enumerate(["", "{", "[]", '{"file": 1}', "[" * 100_000, '{"about": 7}']):
         (folder / "cards" / f"{at}.json").write_text(content)
-    deliver(PLAN, root=str(tmp_path), html=None, stream=None)
+    deliver(plan_of_after(), root=str(tmp_path), html=None, stream=None)
     cards = read_cards(str(folder))
     page = render_index(cards)
 

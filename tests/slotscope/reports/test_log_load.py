@@ -18,11 +18,10 @@ LOG = LogLoad(
     [Row(key=key, slot=71, ops=60, log_bytes=3_000, ops_error=5, bytes_error=0) for key in (b"hot", *HOSTILE_KEYS)],
     [Row(slot=71, ops=61, log_bytes=3_001)],
 )
-REPORT = replace(keyspace_report(), log=LOG)
 
 
 def test_the_terminal_lists_commands_and_the_keys_written_most():
-    text = terminal_of(REPORT, width=100)
+    text = terminal_of(replace(keyspace_report(), log=LOG), width=100)
     section = text[text.index("Commands of the append-only logs") :]
 
     assert re.search(r"set +90 +\S+ \S+ +89 %", section)
