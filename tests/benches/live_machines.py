@@ -80,7 +80,7 @@ class LiveMachine:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run *work* in the machine's event loop and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     @contextmanager
     def living(self, listen_port: int) -> Iterator[None]:
@@ -105,7 +105,7 @@ class LiveMachine:
         finally:
             self.run(end())
             self.loop.call_soon_threadsafe(self.loop.stop)
-            thread.join(10)
+            thread.join(60)
 
     async def _tick(self) -> None:
         while True:

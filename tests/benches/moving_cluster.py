@@ -186,7 +186,7 @@ class Writers:
             thread.join(30)
 
     def _write(self, mine: int, of: int) -> None:
-        client = RedisCluster(host="127.0.0.1", port=self.port, socket_timeout=5)
+        client = RedisCluster(host="127.0.0.1", port=self.port, socket_timeout=20)
         chance = random.Random(mine)
         number = 0
         while not self._stop.is_set():

@@ -24,7 +24,7 @@ from typing import Any
 import redis
 
 START_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 10.0
+STOP_SECONDS_MAX = 60.0
 LISTEN_SECONDS_MAX = 120.0
 """What a JVM may take until it listens."""
 PIPELINE_COMMANDS = 1000

@@ -72,6 +72,8 @@ def _started(name: str, arguments: list[str], folder: Path) -> Iterator[None]:
 @contextmanager
 def connect_server(scratch: Path) -> Iterator[str]:
     """A Spark Connect server of two threads with this Python; yields the address for ``--master``."""
+    import grpc
+
     port = free_port()
     home = Path(pyspark.__file__).parent
     outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}
@@ -96,6 +98,8 @@ def connect_server(scratch: Path) -> Iterator[str]:
     ):
         try:
             await_port(port)
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:  # a client has five seconds
+                grpc.channel_ready_future(channel).result(120)
             yield f"sc://127.0.0.1:{port}"
         finally:
             process.terminate()

@@ -93,7 +93,7 @@ def carry_out(cluster: Cluster, stored: StoredPlan) -> None:
             nodes[job.source].call("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *bounds, "NODE", job.target)
             wait_for(lambda job=job: owner_of(nodes[job.source], job.slots[0]) == job.target, "a job to end")
     planned = list(stored.plan.owners_after)
-    wait_for(lambda: all(owners_of(node) == planned for node in cluster.nodes), "all to know", 30)
+    wait_for(lambda: all(owners_of(node) == planned for node in cluster.nodes), "all to know")
 
 
 def owner_of(node: Any, slot: int) -> str:
@@ -169,7 +169,7 @@ def test_keys_of_a_drained_master_that_became_a_replica_are_those_of_its_master(
     masters = [replace(master, drained=master.id == name) for master in problem.masters]
     stored = stored_for(replace(problem, masters=masters), root, addresses_of(cluster))
     carry_out(cluster, stored)
-    wait_for(lambda: drained.call("ROLE")[0] == b"slave" and drained.call("DBSIZE"), "the replica to synchronise", 30)
+    wait_for(lambda: drained.call("ROLE")[0] == b"slave" and drained.call("DBSIZE"), "the replica to synchronise")
 
     code = audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}")
 

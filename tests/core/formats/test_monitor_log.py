@@ -17,7 +17,7 @@ HOSTILE = [b"", b'"', b"\\", b'\\"', b"a b", b"\r\n\x00\xff", b"] [", "ü".encod
 
 def watched(node, commands):
     """What a real server tells a MONITOR client about *commands*."""
-    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", node.port), timeout=60) as link:
         link.sendall(b"MONITOR\r\n")
         received = b""
         while not received.endswith(b"+OK\r\n"):

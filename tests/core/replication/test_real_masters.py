@@ -29,7 +29,7 @@ def master(request) -> Iterator[Server]:
 def psync(server: Server, replid: str, offset: int) -> list[str]:
     """Ask as a replica does and return the parts of the answer."""
     wait_for(lambda: server.client().info("replication")["connected_slaves"] == 0, "the last replica to leave")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link, link.makefile("rb") as lines:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as link, link.makefile("rb") as lines:
         for command in (
             "PING",
             "REPLCONF listening-port 1",

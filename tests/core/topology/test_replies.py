@@ -214,7 +214,7 @@ def test_output_of_redis_cli_is_the_same_topology(
         pytest.skip("redis-cli is not installed")
     node = request.getfixturevalue("redis_cluster_node")
     program = ["redis-cli", "-p", str(node.port), *options, "cluster", command]
-    shown = subprocess.run(program, capture_output=True, check=True, timeout=30).stdout
+    shown = subprocess.run(program, capture_output=True, check=True, timeout=120).stdout
 
     topology = read_topology(shown)
 

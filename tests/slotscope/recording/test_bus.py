@@ -63,7 +63,7 @@ def recorder(tmp_path) -> Iterator[BusRecorder]:
         yield recorder
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(60)
 
 
 def end(recorder: BusRecorder) -> None:

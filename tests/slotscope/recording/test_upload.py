@@ -68,7 +68,7 @@ def test_finished_files_are_uploaded_whole_and_leave_the_spool(store, tmp_path):
     (spool.point.folder / "gaps.jsonl").write_text("a gap\n")
     uploader = Uploader(spool.point, TARGET)
     uploader.start()
-    wait_for(lambda: uploader.files == 3, "three files to be brought", 20)
+    wait_for(lambda: uploader.files == 3, "three files to be brought")
     uploader.close()
     spool.point.close(0)
 

@@ -56,7 +56,7 @@ def test_a_port_serves_runs_and_the_status_of_a_recorder(tmp_path):
         run.data_at = 5_000_000
         run.append(NODE_LOAD, [{"node_id": "m"}])
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         gauge = figures_of(answer.read().decode())
 
     assert gauge["slotscope_run_rows", "a", BAD_RECORDS.name] == 0

@@ -79,7 +79,7 @@ def test_a_dump_from_a_replica_is_the_one_that_it_writes_to_its_disk(name, frami
     """Same figures, all checksums right; the server is rid of us as soon as all is there."""
     with replicated(name, DISKLESS[framing]) as (_, replica):
         actual = figures(RdbUnitReader(RdbUnit(live(replica), 0), memory=MemorySettings()))
-        wait_for(lambda: b"connected_slaves:0" in replica.call("INFO", "replication"), "the server to forget us", 5)
+        wait_for(lambda: b"connected_slaves:0" in replica.call("INFO", "replication"), "the server to forget us", 30)
         wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
         replica.call("SAVE")
         path = str(Path(replica.directory) / "dump.rdb")
@@ -180,7 +180,7 @@ def breaking(server: Server, count: int) -> Iterator[str]:
         thread = threading.Thread(target=_pass_on, args=(door, server.port, count), daemon=True)
         thread.start()
         yield f"redis://127.0.0.1:{door.getsockname()[1]}"
-        thread.join(10)
+        thread.join(60)
 
 
 def _pass_on(door: socket.socket, port: int, count: int) -> None:

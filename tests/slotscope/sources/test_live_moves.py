@@ -48,7 +48,7 @@ def test_migrate_brings_the_password_to_the_target(access, reason):
 def test_a_node_with_another_id_gets_no_command(redis_cluster_node):
     """CLUSTER MYID first: addresses change hands."""
     meant = "f" * 40
-    nodes = LiveNodes(Access(), (meant,), {meant: Address("127.0.0.1", redis_cluster_node.port)})
+    nodes = LiveNodes(Access(timeout_s=60), (meant,), {meant: Address("127.0.0.1", redis_cluster_node.port)})
 
     (reply,) = nodes.ask(Ask((Send(meant, ("CLUSTER", "SETSLOT", "1", "STABLE")),)))
     sight = nodes.look([meant])
@@ -63,7 +63,7 @@ def test_replies_stand_in_the_order_of_the_commands(redis_cluster_node):
     """Errors are replies; a node that is not there is lost and the others go on."""
     me, gone = redis_cluster_node.call("CLUSTER", "MYID").decode(), "e" * 40
     places = {me: Address("127.0.0.1", redis_cluster_node.port), gone: Address("127.0.0.1", free_port())}
-    nodes = LiveNodes(Access(), (me, gone), places)
+    nodes = LiveNodes(Access(timeout_s=60), (me, gone), places)
 
     replies = nodes.ask(
         Ask(
@@ -95,7 +95,7 @@ def test_a_hanging_node_is_waited_for_up_to_the_timeout():
 
     assert sight.lost == {"a": "no answer in time"}
     assert replies == [Lost("no answer in time")] * 2
-    assert 0.5 < took_s < 5
+    assert 0.5 < took_s < 30
 
 
 def test_a_trickling_node_is_a_hanging_node():
@@ -112,7 +112,7 @@ def test_a_trickling_node_is_a_hanging_node():
         nodes.close()
 
     assert isinstance(reply, Lost)
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 30
 
 
 def test_a_target_that_missed_a_migrate_is_not_waited_for_again():
@@ -125,7 +125,7 @@ def test_a_target_that_missed_a_migrate_is_not_waited_for_again():
 
     with scripted(answer) as (port, asked):
         places = {"s": Address("127.0.0.1", port), "t": Address("127.0.0.1", 1), "u": Address("127.0.0.1", 2)}
-        nodes = LiveNodes(Access(), ("s", "t", "u"), places)
+        nodes = LiveNodes(Access(timeout_s=60), ("s", "t", "u"), places)
         replies = nodes.ask(Ask(tuple(Migrate("s", to, KEYS) for to in ("t", "t", "u", "t")), migrate_ms=10_000))
         nodes.close()
 
@@ -149,7 +149,7 @@ def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, timeout_ms):
         return b"$%d\r\n%s\r\n" % (len(text), text)
 
     with scripted(answer) as (port, asked):
-        nodes = LiveNodes(Access(), (me,), {me: Address("127.0.0.1", port)})
+        nodes = LiveNodes(Access(timeout_s=60), (me,), {me: Address("127.0.0.1", port)})
         seen = [nodes.look([me]).nodes[me].node_timeout_ms for _ in range(3)]
         nodes.close()
 

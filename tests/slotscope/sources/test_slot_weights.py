@@ -51,7 +51,7 @@ def weigh(memory: bytes = b"") -> tuple[SlotWeights, list[list[bytes]]]:
         return encode_value(RespError("ERR unexpected"), protocol=2)
 
     with scripted(answer) as (port, asked):
-        return weigh_slots(Address("127.0.0.1", port), Access(), seconds=5, rate=100_000), asked
+        return weigh_slots(Address("127.0.0.1", port), Access(timeout_s=60), seconds=5, rate=100_000), asked
 
 
 def test_no_key_is_sampled_if_servers_report_memory_of_slots() -> None:

@@ -21,7 +21,7 @@ def visits(port: int, count: int, rate: float = RATE) -> Iterator[list[Visit]]:
     """*count* connections to the server at *port*."""
     address = Address("127.0.0.1", port)
     result = [
-        Visit(address, Checkup(str(number)), PacedLink(Access(timeout_s=1.0).connect(address), rate))
+        Visit(address, Checkup(str(number)), PacedLink(Access(timeout_s=60).connect(address), rate))
         for number in range(count)
     ]
     try:
