@@ -178,6 +178,14 @@ def test_an_impossible_request_is_refused_in_one_line(request_, reason):
         validate(request_)
 
 
+def test_a_cluster_has_at_most_a_master_a_slot() -> None:
+    masters = [Master(str(number)) for number in range(16385)]
+
+    assert len(validate(problem([1], ["0"], masters[:-1])).weights) == 16384
+    with pytest.raises(PlanError, match="16385 masters: there are only 16384 slots"):
+        validate(problem([1], ["0"], masters))
+
+
 def test_fractions_of_loads_are_whole_numbers_of_a_common_unit():
     scaled = validate(problem([0.5, 0.25, 3], "aab", "ab"))
 

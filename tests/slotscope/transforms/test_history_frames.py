@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import summary_of
@@ -16,10 +17,13 @@ from schemas.caveats import Code
 from slotscope.pipelines.bus.findings import skew_caveats
 from slotscope.pipelines.bus.history import LOGGED_EVENTS
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
+from slotscope.runtime.storage.runs import HELD_ROWS_MAX
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
-from slotscope.transforms.history_frames import clock_warnings, unpacked, with_times
-from tests.builders.partial_rows import assert_rows, frame
+from slotscope.sources.bus.observers import REPLAYED, VIEW, VOTE
+from slotscope.transforms import history_frames
+from slotscope.transforms.history_frames import beliefs_of, blobs_of, clock_warnings, of_kind, unpacked, with_times
+from tests.builders.partial_rows import assert_rows, assert_table, frame
 
 T0_NS = 1_700_000_000_123_456_789
 EVENT_COLUMNS = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
@@ -82,6 +86,49 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
         ("a.log", 2, None, "pfail", None, None, ""),
         ("a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
     )  # fmt: skip
+
+
+PACKED = "row_kind int, part string, number bigint, blob binary"
+
+
+def test_rows_of_one_kind_are_selected_with_their_blobs(spark):
+    """From a query as from a table."""
+    capture, process = (captured.STATE, "capture", 1, b"\x00\xff"), (captured.META, "10.0.0.1", None, b"{}")
+    rows = frame(spark, PACKED, capture, process, (captured.STATE, "b", 2, b""))
+
+    assert_rows(of_kind(rows, captured.STATE), PACKED, capture, (captured.STATE, "b", 2, b""))
+    assert_rows(of_kind(rows, OTHER_KIND), PACKED)
+    assert_table(of_kind(rows.toArrow(), captured.META), PACKED, process)
+    for read in (rows, rows.toArrow()):
+        assert blobs_of(of_kind(read, captured.META)) == [("10.0.0.1", b"{}")]
+        assert blobs_of(of_kind(read, OTHER_KIND)) == []
+
+
+def beliefs(number, *rows):
+    """A blob of a process with so many rows."""
+    packed = pa.Table.from_pylist([{"row_kind": kind, "observer": name} for kind, name in rows], schema=REPLAYED)
+    return captured.BELIEFS, "", number, bytearray(packed_table(packed))
+
+
+@pytest.mark.parametrize(
+    ("blobs_max", "rows", "stays_in_spark"), [(2, 2, False), (1, 2, True), (2, HELD_ROWS_MAX, True)]
+)
+def test_few_beliefs_become_a_table_and_many_stay_in_spark(spark, monkeypatch, blobs_max, rows, stays_in_spark):
+    """The bounds are on blobs and on the rows that these announce; rows of other kinds are left out."""
+    monkeypatch.setattr(history_frames, "BLOBS_HERE_MAX", blobs_max)
+    packed = frame(
+        spark, PACKED, beliefs(rows, (VIEW, "a"), (VOTE, "b")), beliefs(1, (VIEW, "c")), (OTHER_KIND, "", 9, b"no rows")
+    )
+    columns, expected = "row_kind int, observer string", [(VIEW, "a"), (VOTE, "b"), (VIEW, "c")]
+
+    actual = beliefs_of(packed)
+
+    if stays_in_spark:
+        assert_rows(actual, columns, *expected)
+    else:
+        assert_table(actual, columns, *expected)
+        assert actual.schema == REPLAYED
+    assert beliefs_of(packed.toArrow()).equals(actual.toArrow() if stays_in_spark else actual)
 
 
 def test_log_lines_are_events_also_without_packets(spark):

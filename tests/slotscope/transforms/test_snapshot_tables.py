@@ -34,10 +34,10 @@ from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import tally_units
 from slotscope.transforms import snapshot_tables
-from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, with_amounts
+from slotscope.transforms.partial_sums import ROWS_HERE_MAX, PartialSums, are_few, stepped, with_amounts
 from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.snapshot_warnings import ForeignKeys
-from tests.builders.partial_rows import assert_rows, assert_table, partial, partial_table, table
+from tests.builders.partial_rows import assert_rows, assert_table, frame, partial, partial_table, table
 from tests.conftest import DATA
 
 A, B = "a" * 40, "b" * 40
@@ -89,6 +89,16 @@ def test_sums_are_selected_by_kind_and_by_input(spark):
             slots, "source string, slot int, keys long, node_id string", ("a.rdb", 1, 2, A), ("b.rdb", 3, None, None)
         )
         assert_rows(others, "source string, kind int, slot int", ("b.rdb", SLOT, 3))
+
+
+def test_a_step_runs_over_each_partition_also_an_empty_one(spark):
+    """The columns are those that the step makes of a table without rows."""
+    before = pa.schema([("slot", pa.int32()), ("keys", pa.int64())])
+    rows = frame(spark, before, (1, 2), (1, 3)).repartition(2, "slot")
+
+    actual = stepped(rows, lambda piece: piece.group_by([]).aggregate([("slot", "max"), ("keys", "sum")]), before)
+
+    assert_rows(actual, "slot_max int, keys_sum long", (1, 5), (None, None))
 
 
 def test_a_slot_without_owner_that_a_node_holds_has_no_empty_row():
