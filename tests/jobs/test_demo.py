@@ -10,7 +10,6 @@ import pytest
 from jobs.demo import RECORDINGS, Request, command, lay_out, steps
 from jobs.main import program
 from slotscope.runtime.failure import OK
-from slotscope.runtime.spark import code_zip
 
 SHOWN = ["key-slots", "key-slots", "compare", "plan", "plan", "history", "incidents"]
 FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")
@@ -46,7 +45,3 @@ def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
     assert [name for name in (shlex.split(line)[1] for line in tutorial.printed) if name in SHOWN] == SHOWN
     assert len(files) == 7
     assert all(glob(pattern) for pattern in files)
-
-
-def test_the_zip_for_executors_does_not_carry_the_recorded_clusters(tmp_path):
-    assert b"demo_data" not in code_zip.build(tmp_path / "code.zip").read_bytes()

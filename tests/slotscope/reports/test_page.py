@@ -44,11 +44,6 @@ def test_a_name_that_a_template_misses_is_an_error() -> None:
         environment().from_string("{{ keys }}").render()
 
 
-def test_text_is_escaped_by_default() -> None:
-    """Also in templates that are not files."""
-    assert environment().from_string("{{ name }}").render(name="<b>&\"'") == "&lt;b&gt;&amp;&#34;&#39;"
-
-
 @pytest.mark.parametrize("name", [STYLE_SHEET, PAGE_SCRIPT, "slot_map.js", "keyspace.js"])
 def test_styles_and_scripts_cannot_end_their_element(name: str) -> None:
     """They stand in the page as they are."""

@@ -50,7 +50,7 @@ def test_the_running_session_is_returned(spark):
 
 @pytest.mark.long
 def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
-    """What --py-files takes: packages, settings, templates; no caches."""
+    """What --py-files takes: packages, settings, templates; no caches and no recorded clusters."""
     first, second = code_zip.build(tmp_path / "a.zip"), code_zip.build(tmp_path / "b.zip")
     names = zipfile.ZipFile(first).namelist()
 
@@ -61,7 +61,7 @@ def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
         "slotscope/runtime/cli.py",
         "schemas/table.py",
     } <= set(names)
-    assert not any("__pycache__" in name or name.endswith(".pyc") for name in names)
+    assert not any("__pycache__" in name or "demo_data" in name or name.endswith(".pyc") for name in names)
 
 
 @pytest.mark.slow
