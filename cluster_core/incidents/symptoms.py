@@ -258,6 +258,7 @@ def _persistence(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
                 ("aof_last_write_status", "last write to the AOF"),
             )
             if checkup.info.get(name, "ok") != "ok"
+            and (name.startswith("rdb") or checkup.info.get("aof_enabled") != "0")
         ]
         if failed:
             text = f"{checkup.address}: {' and '.join(failed)} failed; writes may be refused until one succeeds"

@@ -64,7 +64,9 @@ def codes(checkups: list[Checkup]) -> dict[SymptomCode, Symptom]:
 
 
 def test_a_healthy_cluster_has_no_symptoms():
-    assert find_symptoms(cluster()) == []
+    no_more_aof = checkup("b", aof_enabled="0", aof_last_write_status="err")
+
+    assert find_symptoms(cluster(b=no_more_aof)) == []
 
 
 @pytest.mark.parametrize(
