@@ -133,7 +133,8 @@ def _in_logs(lines: Lines) -> Iterator[Restart]:
                 and logged.detail.isdigit()
                 and (ready is None or logged.ts_ns <= ready)
             ]
-            low_ns = before.ts_ns if not ends else ends[0].ts_ns
+            stopping = [logged.ts_ns for logged in ends if logged.kind == EventKind.STOPPING]  # it may save for long
+            low_ns = before.ts_ns if not ends else (stopping or [ends[0].ts_ns])[0]
             yield Restart(node, low_ns, end_ns, line.ts_ns, ready, how, loaded[0] if loaded else None, Source.LOG)
 
 

@@ -22,6 +22,8 @@ from cluster_core.replay.rows import NodeViewRow
 S: Final = 1_000_000_000
 SLOW_NS: Final = S // 4
 """A reply slower than usual by this much shows a stalled server, if other nodes replied in time."""
+NEAR_NS: Final = 2 * S
+"""Time around a late reply in which slow replies of others show a busy poller."""
 MISSED_POLLS: Final = 3
 """Missed polls in a row that date a silence to the first of them; one poll may get lost."""
 REPLY_NS: Final = 100_000_000
@@ -209,9 +211,7 @@ def silences(samples: Samples, node: str, alive_ns: Sequence[int] = ()) -> Itera
     (pause_ns, slow_ns), (earlier, later) = (_pause_ns(answers), _slow_ns(answers)), _run_ids(answers)
     for at, (before, after) in enumerate(pairwise(answers)):
         due_ns = before.ts_ns + int(HOLE * pause_ns)
-        is_late = after.ts_ns - after.ts_min_ns > slow_ns and any(
-            _answered_meanwhile(mine, after.ts_min_ns + slow_ns, after.ts_ns) for mine in other_answers
-        )
+        is_late = after.ts_ns - after.ts_min_ns > slow_ns and _is_alone(after, slow_ns, other_answers)
         is_same = _is_same_process(before, after, earlier[at], later[at + 1])
         missed_ns = before.ts_ns + MISSED_POLLS * pause_ns if is_same else due_ns
         if not pause_ns or (after.ts_min_ns <= missed_ns and not is_late):
@@ -274,10 +274,17 @@ def _slow_ns(answers: Sequence[MetricSample]) -> int:
     return SLOW_NS + waits[len(waits) // 2] if waits else SLOW_NS
 
 
-def _answered_meanwhile(answers: Sequence[MetricSample], from_ns: int, to_ns: int) -> bool:
-    """Return whether a node was asked and answered within a period: the poller ran."""
-    at = bisect_left(answers, from_ns, key=lambda answer: answer.ts_min_ns)
-    return at < len(answers) and answers[at].ts_ns <= to_ns
+def _is_alone(late: MetricSample, slow_ns: int, other_answers: Iterable[Sequence[MetricSample]]) -> bool:
+    """Return whether a late reply is not due to a busy poller: another node was asked and answered meanwhile, or all soon."""
+    usual_ns = 0
+    for mine in other_answers:
+        begin = bisect_left(mine, late.ts_min_ns - NEAR_NS, key=lambda answer: answer.ts_min_ns)
+        end = bisect_left(mine, late.ts_ns + NEAR_NS, key=lambda answer: answer.ts_min_ns)
+        for answer in mine[begin:end]:
+            if late.ts_min_ns + slow_ns <= answer.ts_min_ns and answer.ts_ns <= late.ts_ns:
+                return True
+            usual_ns = max(usual_ns, answer.ts_ns - answer.ts_min_ns)
+    return late.ts_ns - late.ts_min_ns > slow_ns + usual_ns
 
 
 def _answered_all(answers: Sequence[MetricSample], from_ns: int, to_ns: int, usual_ns: int, slow_ns: int) -> bool:

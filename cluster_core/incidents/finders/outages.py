@@ -212,7 +212,7 @@ def _slots(history: History, tenure: _Tenure, ts_ns: int) -> int | None:
 def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Interval]:
     """Return the periods in which *node* did not serve, whatever its slots."""
     restarts = [ended for ended in history.restarts if ended.node == node]
-    lacks = [_down(history, ended) for ended in restarts]
+    lacks = [down_of(history, ended) for ended in restarts]
     cut_off: list[Interval] = []  # not limited by its own answers
     for episode in episodes:
         if (
@@ -265,7 +265,7 @@ def _limited(interval: Interval, samples: Sequence[MetricSample]) -> Interval:
     return interval
 
 
-def _down(history: History, restart: Restart) -> Interval:
+def down_of(history: History, restart: Restart) -> Interval:
     """Return the outage from the end of a process until the next one accepts connections."""
     low, high = restart.end_min_ns, restart.end_max_ns
     claim = history.header_claim_at(restart.node, high)

@@ -12,7 +12,7 @@ from cluster_core.history.processes import SAME_NS, DataLoss, Restart, Resync, c
 from cluster_core.history.samples import emptied
 from cluster_core.history.statements import is_role
 from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
-from cluster_core.incidents.finders.outages import Service, lengths, outage_step
+from cluster_core.incidents.finders.outages import Service, down_of, lengths, outage_step
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Incident
@@ -38,7 +38,8 @@ def find_restarts(history: History, incidents: Iterable[Incident], service: Serv
     ):
         nodes = list(dict.fromkeys(restart.node for restart in group))
         if len(nodes) >= ROLLING_MIN:
-            incidents_found.append(_restart(history, group, "together" if _overlaps(group) else "rolling", service))
+            variant = "together" if _overlaps(history, group) else "rolling"
+            incidents_found.append(_restart(history, group, variant, service))
         else:
             incidents_found += [
                 _restart(history, [restart], restart.how or "cause unknown", service)
@@ -48,14 +49,14 @@ def find_restarts(history: History, incidents: Iterable[Incident], service: Serv
     return incidents_found
 
 
-def _overlaps(group: Sequence[Restart]) -> bool:
+def _overlaps(history: History, group: Sequence[Restart]) -> bool:
     """Return whether two of the nodes were down at the same time; of a killed process only the next start may be known."""
     by_start = sorted(group, key=lambda restart: restart.start_ns)
     if any(not later.how and later.start_ns - start.start_ns < DOWN_NS_MIN for start, later in pairwise(by_start)):
         return True
-    by_end = sorted(group, key=lambda restart: restart.end_max_ns)
-    started = accumulate((restart.start_ns for restart in by_end), max)
-    return any(later.end_max_ns < start_ns for start_ns, later in zip(started, by_end[1:], strict=False))
+    downs = sorted((down_of(history, restart).from_max_ns, restart.start_ns) for restart in group)
+    started = accumulate((start_ns for _, start_ns in downs), max)
+    return any(end_ns < start_ns for start_ns, (end_ns, _) in zip(started, downs[1:], strict=False))
 
 
 def _is_covered(restart: Restart, incidents: Iterable[Incident]) -> bool:

@@ -136,7 +136,7 @@ def test_a_node_without_answers_while_another_answers_was_unreachable(
         (polled(1, 2, 3, 5, 6, 7), polled(*(at + 0.5 for at in range(8)))),
         ([*polled(1), *(sample(at) for at in (2, 3, 5, 6)), *polled(7)], polled(*(at + 0.5 for at in range(8)))),
         ([*polled(1), *(sample(at) for at in (2, 3, 5))], polled(*(at + 0.5 for at in range(6)))),
-        ([*polled(1, 2), sample(3, 0.4), *polled(4)], polled(*(at + 0.5 for at in range(6)))),
+        ([*polled(1, 2), sample(3, 0.4), *polled(4)], [*polled(0.5, 1.5), sample(2.5, 0.2), *polled(3.5, 4.5)]),
     ],
     ids=[
         "a pause of the collector",

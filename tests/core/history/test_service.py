@@ -128,7 +128,7 @@ def test_a_starting_process_refuses_until_it_logs_cluster_up() -> None:
 
     incident = of_kind(find_incidents(history([line(OLD, 0, "started"), *lines])), "restart")
 
-    assert lacks(incident) == [("unserved", OLD, 10.1, 10.101, 13.2, 13.2)]
+    assert lacks(incident) == [("unserved", OLD, 10.0, 10.101, 13.2, 13.2)]
 
 
 def test_a_replica_that_starts_again_refuses_nothing() -> None:
