@@ -47,6 +47,8 @@ UP_NS: Final = 150_000_000
 """Maximum time until a new master reports cluster state OK, if all other slots are served."""
 FAIL_TIMEOUTS_MAX: Final = 3
 """Maximum node timeouts, plus a second, until a dead node is marked FAIL."""
+UNCERTAIN_NS: Final = 500_000_000
+"""A last sign of life later than the rule allows by more shows that a node has a shorter timeout, or another clock."""
 REJOIN_NS: Final = (REJOIN_DELAY_MS_MAX + 1_000) * 1_000_000
 """Maximum time a returned master refuses, if nothing shows its cluster state (R106, R110)."""
 STEP_KINDS: Final = {
@@ -311,6 +313,8 @@ def _silence(history: History, episode: Episode) -> Interval:
         low = max([history.first_ns, *own[-1:]])
         if timeout_ns:
             low = max(low, episode.from_ns - FAIL_TIMEOUTS_MAX * timeout_ns - 1_000_000_000)
+    if low > high + UNCERTAIN_NS:
+        high = max(low, episode.from_ns)
     high = min(high, _missed_poll_ns(history, node, low) or high)
     low, high = _by_replicas(history, node, min(low, high), max(low, high))
     back_ns = cleared_ns(history, episode.spells) if episode.back_ns is None else episode.back_ns

@@ -153,7 +153,10 @@ def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
 
 def test_killed_processes_that_start_together_were_down_together() -> None:
     """Their logs do not tell when they ended, but that of a replica which lost its link does."""
-    follows = (line(THIRD, 1, "master-connecting", "10.0.0.1:7001", "S"), line(THIRD, 9.8, "master-link-lost", role="S"))
+    follows = (
+        line(THIRD, 1, "master-connecting", "10.0.0.1:7001", "S"),
+        line(THIRD, 9.8, "master-link-lost", role="S"),
+    )
     for start_s, more in ((10.2, ()), (11.6, follows)):
         ends = {MASTER: 10.0, REPLICA: start_s, THIRD: 40.0}
         lines = [line(node, at_s, "started") for node, end_s in ends.items() for at_s in (0, end_s)]
