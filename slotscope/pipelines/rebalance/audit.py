@@ -23,6 +23,7 @@ from cluster_core.rebalance.execution.situation import at_present
 from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
+from slotscope.pipelines.rebalance.execution import tell
 from slotscope.plans.stored_plans import read_unchanged_plan
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import all_equal, commit_rows, exists, read_rows
@@ -61,7 +62,10 @@ class MeasuringLimits(NamedTuple):
 def audit_cluster(root: str, stored: StoredPlan, cluster: str, access: Access, how: MeasuringLimits) -> list[Finding]:
     """Audit *stored* on the cluster of the node *cluster*, and write the findings."""
     first = parse_address(cluster)
-    journal = read_journal(PlanJournal(root, stored.plan_id).read())
+    steps = PlanJournal(root, stored.plan_id).read()
+    if steps and steps[-1].step == StepKind.ROLLED_BACK:
+        tell(f"plan {stored.plan_id} was rolled back: its slots are where they were before")
+    journal = read_journal(steps)
     until_s = min(_moved_until_s(root, stored.plan_id), time.time()) + NEWS_S
     while True:
         with visited(first, access, None) as visits:

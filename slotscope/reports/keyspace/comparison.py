@@ -131,6 +131,8 @@ class ComparisonReport:
         if len(masters) < 2 or not any(changes.values()):
             return ""
         most = max(masters, key=lambda row: abs(changes[id(row)]))
+        if most.before is None or most.after is None:  # a failover or a new master: no growth
+            return ""
         name, change = most.detail or most.name.decode("utf-8", "replace"), changes[id(most)]
         amount = f"{text.signed_count(change)} keys" if most.largest == "keys" else text.signed_size(change)
         return f", most on {text.printable(name, 60)} ({amount})"

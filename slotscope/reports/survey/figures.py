@@ -24,7 +24,7 @@ from cluster_core.load.sampling import (
     prefixes,
     without_only_children,
 )
-from cluster_core.slots.key_slot import hash_tag, key_slot
+from cluster_core.slots.key_slot import SLOT_COUNT, hash_tag, key_slot
 from slotscope.reports.records import Row
 from slotscope.runtime import text
 from slotscope.servers.measuring import SAMPLES
@@ -130,10 +130,11 @@ def _verdict(survey: Survey, masters: Sequence[Row]) -> str:
         health = f"The {kind} serves, with {text.plural(warnings, 'warning')}"
     else:
         health = f"The {kind} is healthy"
-    return f"{health}; {_evenness(masters)}."
+    is_whole = kind == "server" or sum(master.slots for master in masters) == SLOT_COUNT
+    return f"{health}; {_evenness(masters, '' if is_whole else ' on the masters that answer')}."
 
 
-def _evenness(masters: Sequence[Row]) -> str:
+def _evenness(masters: Sequence[Row], without: str) -> str:
     loaded = [master for master in masters if master.keys]
     if not loaded:
         return "it holds no keys"
@@ -145,14 +146,14 @@ def _evenness(masters: Sequence[Row]) -> str:
         weights = by_memory
         measure = "memory of keys" if all(master.all_keys for master in masters) else "memory of keys (estimated)"
     else:
-        weights, measure = [Estimate(float(master.keys), 0.0) for master in masters], "keys"
+        weights, measure = [Estimate(float(master.keys), 0.0) for master in masters], "number of keys"
     heaviest = max(weights)
     mean = sum(weight.value for weight in weights) / len(weights)
     least, most = ((heaviest.value + sign * heaviest.error) / mean for sign in (-1, 1))
     is_even = most < UNEVEN and not any(weight.skewed for weight in weights)
     even = "uneven" if least >= UNEVEN else "even" if is_even else "even within the error of the estimate"
     worst = masters[weights.index(heaviest)]
-    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {measure}"
+    return f"its load of {keys}{without} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {measure}"
 
 
 def _memory_by_slot(parts: Sequence[Part]) -> dict[int, Estimate]:

@@ -71,6 +71,13 @@ def test_reports_are_compared_by_every_kind() -> None:
     assert rows["hash_tags"] == []
 
 
+def test_a_promoted_replica_is_no_growth_of_its_master() -> None:
+    masters = growth_table("masters", {b"a": Load(9, 900), b"b": Load(1, 1)}, {b"c": Load(9, 900), b"b": Load(2, 2)})
+    report = ComparisonReport("x", "y", None, None, Growth(b"", Load(10, 901), Load(11, 902)), [masters])
+
+    assert "most on" not in report.verdict
+
+
 def test_sizes_unknown_in_either_snapshot_are_unknown_for_every_row() -> None:
     """Compared with a key list a prefix that is gone has no known change of bytes, and a snapshot without topology no empty name."""
     after = replace(
