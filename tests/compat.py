@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 TESTS = (
+    "tests/core/formats/test_server_log.py",
     "tests/jobs/test_spark_connect.py",
     "tests/slotscope/runtime/test_tables.py",
     "tests/slotscope/test_registration.py",
