@@ -18,17 +18,19 @@ from slotscope.runtime.program import cache_folder
 
 CACHE_FOLDER = "slotscope"
 COMPILING = "compiling for this machine, once"
+COMPILING_EACH = "compiling in each process: set XDG_CACHE_HOME to a folder that can be written"
 _CODE_FOLDER = re.compile("-[0-9a-f]{32}$")
 
 
 def compiled_since(unix_time: float) -> str:
-    """Return a notice if a process of this user compiled code since *unix_time*, empty otherwise."""
+    """Return a notice if this user has no folder for compiled code, or has compiled since *unix_time*; else an empty text."""
     own = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder().parent, CACHE_FOLDER)
     try:
         folders = [folder for folder in os.scandir(own) if _CODE_FOLDER.search(folder.name)]
         return COMPILING if any(folder.stat().st_mtime >= unix_time for folder in folders) else ""
     except OSError:
-        return ""
+        parent = next(path for path in own.absolute().parents if path.exists())
+        return "" if os.access(parent, os.W_OK) else COMPILING_EACH
 
 
 def pack_for_executors(archive: Path) -> int:

@@ -68,7 +68,12 @@ def _shipped(name: str) -> Path:
 def _fetch(module: str, folder: Path) -> None:
     """Make *folder* with the jars of *module*; raises `InputError` with Ivy's reason and the alternatives."""
     settings = os.environ.get(SETTINGS_VARIABLE)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"no cache folder: {error.strerror}: {folder.parent}; set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
     with tempfile.TemporaryDirectory(dir=folder.parent) as made, progress("fetching the jars of Delta and S3, once"):
         Path(made, "ivy.xml").write_text(module, "utf-8")
         Path(made, "ivysettings.xml").write_text(read_conf("ivysettings.xml"), "utf-8")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from slotscope.runtime.compiled_code import compiled_since
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark import code_zip
 from slotscope.runtime.spark.jars import provide_jars
 from slotscope.runtime.spark.session import ARCHIVE_CLASSES, how_far, spark_session
@@ -106,6 +108,15 @@ def test_a_session_starts_from_the_classes_that_set_up_archived(tmp_path):
 
     assert [run.stdout.split() for run in runs] == [["3", "False"], ["3", "False"], ["3", "True"]]
     assert [run.stderr for run in runs] == [""] * 3
+
+
+def test_a_user_without_a_cache_folder_is_told_to_name_one(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLOTSCOPE_JARS", raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/1")
+    with pytest.raises(InputError, match=r"^no cache folder: .*/proc/1/slotscope/jars; set XDG_CACHE_HOME to a folder"):
+        provide_jars()
+    assert "set XDG_CACHE_HOME" in compiled_since(0)
 
 
 def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
