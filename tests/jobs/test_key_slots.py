@@ -252,8 +252,12 @@ def test_every_table_and_report_of_a_partial_snapshot_has_the_missing_share(spar
     assert slotscope("compare", "half", "before", "--root", root, "--html", tmp_path / "growth.html") == PARTIAL
     assert "snapshot half: partial" in " ".join(capsys.readouterr().out.split())
     assert share in (tmp_path / "growth.html").read_text("utf-8")
-    assert slotscope("rebalance-plan", "--root", root, "--snapshot", "half") == BAD_INPUT
-    assert share in capsys.readouterr().err
+    for refused in ("strict", "permissive"):
+        assert slotscope("rebalance-plan", "--root", root, "--snapshot", "half", "--mode", refused) == BAD_INPUT
+        errors = capsys.readouterr().err
+        assert share in errors
+        assert "--allow-partial" in errors
+    assert not (root / "gold" / "rebalance_plans").exists()
 
 
 def keys_by_slot(partial):

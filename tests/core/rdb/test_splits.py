@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.errors import DecodeError
 from cluster_core.rdb.crc64 import combine_crc64
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.splits import find_splits
@@ -108,8 +107,3 @@ def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
 
     assert isinstance(error, SplitError)
     assert "database 1 begins" in error.reason
-
-
-def test_other_files_than_rdb_raise():
-    with pytest.raises(DecodeError, match="AOF"):
-        find_splits(reader(b"*" * 1_000_000), 1_000_000, 2)

@@ -81,9 +81,3 @@ def test_the_runs_are_not_empty():
     assert sum(sum("election won" in line for line in result.trace) for result in played) >= len(FEW) // 2
     assert sum(result.stage.acknowledged for result in played) > 1_000
     assert all(loss.way is not LossReason.NO_EXCUSE for result in played for loss in result.stage.missing().lost)
-
-
-def test_a_scenario_by_chance_is_a_text_that_stays():
-    """Equal seeds, equal texts: a failure is replayed from its number alone."""
-    assert scenario_text(5) == scenario_text(5)
-    assert scenario_text(5) != scenario_text(6)
