@@ -100,12 +100,12 @@ def test_one_incident_comes_with_its_steps(root: str) -> None:
     (incident,) = load_incidents(root, "one", 1)
 
     assert (incident.kind, len(incident.steps)) == ("failover", incident.step_count)
-    with pytest.raises(InputError, match="no incident 9: there are 2"):
+    with pytest.raises(InputError, match="no incident 9: its incidents are 1 to 2"):
         load_incidents(root, "one", 9)
 
 
 def test_a_snapshot_that_was_not_replayed_is_refused(root: str) -> None:
-    with pytest.raises(InputError, match="run the history job"):
+    with pytest.raises(InputError, match="no finished replay 'two'"):
         load_history(root, "two")
 
 
