@@ -99,7 +99,7 @@ def _both(restart: Restart, other: Restart) -> Restart:
     """Merge two sources of a restart: the preferred one with the narrower times."""
     first, rest = sorted((restart, other), key=lambda source_restart: TRUST.index(source_restart.source))
     low, high = max(restart.end_min_ns, other.end_min_ns), min(restart.end_max_ns, other.end_max_ns)
-    if low > high:
+    if low > high or first.how:
         low, high = first.end_min_ns, first.end_max_ns
     ready_ns, ready_min_ns = first.ready_ns, first.ready_min_ns
     if ready_ns is None or (

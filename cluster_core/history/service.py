@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 BRIEF_NS: Final = 100_000_000
 """Service of a shard shorter than this does not split an outage, such as a new master that refuses again."""
+POSSIBLE_NS: Final = 500_000_000
+"""Possible service longer than this splits an outage: it would count as out of service for certain."""
 VAGUE_NS: Final = 10_000_000_000
 """An uncertain start joins no interval that ended longer before the certain start: logs alone may bound it by hours."""
 NEVER: Final = 1 << 62
@@ -84,7 +86,7 @@ def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
     groups: list[list[Interval]] = []
     for interval in sorted(intervals, key=lambda interval: (interval.from_max_ns, interval.from_min_ns, interval.node)):
         last = groups[-1] if groups else []
-        if any(interval.near_ns <= other.to_min_ns + BRIEF_NS for other in last):
+        if any(_may_join(interval, other) for other in last):
             last.append(interval)
             continue
         for at, other in enumerate(last):
@@ -92,6 +94,14 @@ def contiguous(intervals: Iterable[Interval]) -> list[list[Interval]]:
                 last[at] = other._replace(to_max_ns=interval.from_max_ns)
         groups.append([interval])
     return groups
+
+
+def _may_join(later: Interval, other: Interval) -> bool:
+    """Return whether no certain service lies between two intervals, nor a long possible one after an exact end."""
+    until_ns = other.to_max_ns
+    is_exact = until_ns is not None and until_ns - other.to_min_ns <= BRIEF_NS
+    has_served = is_exact and later.from_max_ns > other.to_min_ns + POSSIBLE_NS
+    return not has_served and later.near_ns <= other.to_min_ns + BRIEF_NS
 
 
 def last_end(ends: Iterable[int | None]) -> int | None:

@@ -239,7 +239,8 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
         lacks = [
             lack if lack.to_max_ns is None else lack._replace(to_max_ns=lack.to_max_ns + REJOIN_NS) for lack in lacks
         ]
-    return [*(_limited(lack, served) for lack in lacks), *cut_off, *_refusals(history, node)]
+    limited = (_limited(lack, served) for lack in lacks)
+    return [*(_since_order(lack, restarts) for lack in limited), *cut_off, *_refusals(history, node)]
 
 
 def _add(intervals: list[Interval], silence: Interval) -> None:
@@ -251,6 +252,18 @@ def _add(intervals: list[Interval], silence: Interval) -> None:
             intervals[at] = narrowed(interval, silence)
             return
     intervals.append(silence)
+
+
+def _since_order(interval: Interval, restarts: Sequence[Restart]) -> Interval:
+    """Return an outage from the logged order to stop on: the process answers, but waits for replicas and saves."""
+    orders = (
+        restart.end_min_ns
+        for restart in restarts
+        if restart.how == "stopped"
+        and restart.end_min_ns <= interval.from_max_ns
+        and interval.from_min_ns <= restart.end_max_ns
+    )
+    return interval._replace(from_min_ns=min([interval.from_min_ns, *orders]))
 
 
 def _limited(interval: Interval, samples: Sequence[MetricSample]) -> Interval:

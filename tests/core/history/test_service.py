@@ -9,7 +9,7 @@ import pytest
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.logs import logged_views, with_logs
-from cluster_core.history.service import InterruptionReason, Interval, common, narrowed
+from cluster_core.history.service import InterruptionReason, Interval, common, contiguous, narrowed
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
@@ -122,13 +122,13 @@ def polled(node: str, slots: str, from_s: float) -> NodeViewRow:
 
 def test_a_starting_process_refuses_until_it_logs_cluster_up() -> None:
     lines = [
-        *followed(), line(OLD, 10, "stopping"), line(OLD, 10.1, "stopped"), line(OLD, 11, "started"),
+        *followed(), line(OLD, 9, "stopping"), line(OLD, 10.1, "stopped"), line(NEW, 10.1, "master-link-lost"), line(OLD, 11, "started"),
         line(OLD, 11.2, "ready", role="M"), line(OLD, 13.2, "state-ok", role="M"),
     ]  # fmt: skip
 
     incident = of_kind(find_incidents(history([line(OLD, 0, "started"), *lines])), "restart")
 
-    assert lacks(incident) == [("unserved", OLD, 10.0, 10.101, 13.2, 13.2)]
+    assert lacks(incident) == [("unserved", OLD, 9.0, 10.101, 13.2, 13.2)]
 
 
 def test_a_replica_that_starts_again_refuses_nothing() -> None:
@@ -164,6 +164,13 @@ def test_the_whole_cluster_is_down_where_the_outages_of_all_shards_overlap(
     assert [
         ((overlap.from_min_ns, overlap.from_max_ns), (overlap.to_min_ns, overlap.to_max_ns)) for overlap in overlaps
     ] == both
+
+
+def test_a_possible_pause_between_two_outages_is_not_counted_as_certain() -> None:
+    refused, late = interval((0, 0), (S, S)), interval((S, 2 * S), (3 * S, 3 * S))
+
+    assert contiguous([refused, late]) == [[refused], [late]]
+    assert contiguous([refused, late._replace(from_max_ns=S)]) == [[refused, late._replace(from_max_ns=S)]]
 
 
 def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
