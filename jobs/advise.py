@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from slotscope.pipelines.keys.options import KeyOptions as Request
+from slotscope.pipelines.keys.options import AdviceOptions as Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:

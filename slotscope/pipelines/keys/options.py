@@ -25,7 +25,7 @@ from slotscope.options import (
 
 @options
 class KeyOptions(SnapshotOptions):
-    """Options of `key-slots` and `advise`."""
+    """Options of `key-slots`."""
 
     rdb: Rdb = ()
     aof: Paths = ()
@@ -112,3 +112,11 @@ class ExportOptions(TableOptions):
     def permissive(self) -> bool:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
+
+
+@options
+class AdviceOptions(KeyOptions):
+    """Options of `advise`."""
+
+    snapshot: str | None = None
+    """Snapshot of key-slots to measure. Default: latest. With --rdb: name of a new one; an existing one is overwritten"""
