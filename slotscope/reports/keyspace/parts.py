@@ -342,7 +342,9 @@ def _changes(report: SavingsReport) -> list[Block]:
     sentences = [Sentence(_verdict(report), Place.PAGE, is_quiet=False)]
     if unmeasured:
         keys = text.plural(unmeasured, "key")
-        sentences.append(Sentence(f"{keys} with the same memory under all conditions (streams, modules, hashes with expiring fields)."))
+        sentences.append(
+            Sentence(f"{keys} as now under all conditions: streams, modules, hashes with expiring fields.")
+        )
     if not report.counted:
         return [*sentences, Sentence("No change saves 0.1 % or more.")]
     saved = accumulate(change.saved_bytes or 0 for change in report.counted)
