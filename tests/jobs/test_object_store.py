@@ -200,7 +200,7 @@ def test_a_failing_store_is_not_a_damaged_or_missing_file(store, monkeypatch):
                 ask("s3://dumps/bus/bus.pcap.gz")
 
 
-@pytest.mark.parametrize("commit", [0, 1, 2])
+@pytest.mark.parametrize("commit", [1, *(pytest.param(other, marks=pytest.mark.slow) for other in (0, 2))])
 def test_a_commit_with_a_lost_answer_leaves_rows_once(server, monkeypatch, commit):
     """The commit that makes the table, and those that replace a snapshot or add one."""
     root = f"s3://lake/lost-{commit}"
