@@ -121,7 +121,7 @@ def render_index(cards: Sequence[Card]) -> str:
         Column("Written", Format.MOMENT, "written_ms", "none" if counts[FLEET] else "descending"),
     ]
     table = Table("page-table", f"{text.plural(len(newest), 'page')}: {about}", columns, newest, on_page=CARDS_MAX)
-    verdict = newest[0].verdict if newest else "No page was written yet."
+    verdict = f"{newest[0].title}: {newest[0].verdict}" if newest else "No page was written yet."
     subtitle = "All pages beside these tables, the newest first"
     return render_document(
         Document("index", "All reports", verdict, [Section("pages", "Pages", [table])], page_subtitle=subtitle)

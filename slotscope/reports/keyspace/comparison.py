@@ -278,7 +278,7 @@ def _growth(table: GrowthTable) -> Section:
         Column("Change", Format.SIGNED_SIZE, lambda growth: growth.delta(weight)),
         Column("Ratio", Format.RATIO, ratio),
         Column(
-            "What",
+            "Status",
             of=lambda growth: Cell(status_text(growth, table), style="quiet" if growth.status == "same" else ""),
         ),
     ]

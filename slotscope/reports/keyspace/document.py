@@ -239,13 +239,17 @@ def _map(report: KeyspaceReport) -> Section:
         "weighed_by": weighed_by(report).noun,
         "has_unowned": bool(report.nodes) and whole.owned_slots < SLOT_COUNT,
     }
-    return Section("map", f"The {SLOT_COUNT} slots", [Template("slot_map.html", context)], short="Slots", on=Place.PAGE)
+    return Section(
+        "map", f"The {SLOT_COUNT:,} slots", [Template("slot_map.html", context)], short="Slots", on=Place.PAGE
+    )
 
 
 def _heavy(report: KeyspaceReport) -> Section:
     by, whole, names = weighed_by(report), totals(report), names_by_id(report)
     slots = heavy_slots(report, HEAVY_ON_PAGE)
     mean = f"{whole.keys / SLOT_COUNT:.1f} keys" if by is Weight.KEYS else text.size(by.of(whole) // SLOT_COUNT)
+    if mean == text.size(0):
+        mean = "less than 1 B"
     most = slots[0].share if slots else 0.0
     columns = [
         Column("Slot", Format.SLOT, lambda slot: slot.load.slot),

@@ -179,7 +179,7 @@ _STYLES = {True: "strong", False: "alarm", None: "quiet"}
 def audit_document(stored: StoredPlan, findings: Sequence[Finding]) -> Document:
     """Return *findings* as a table, then how each was measured; broken promises come first."""
     columns = [
-        Column("What", Format.TEXT, _name),
+        Column("Promise", Format.TEXT, _name),
         Column("Promised", Format.COUNT, lambda finding: Cell(finding.promised, _figure(finding, finding.promised))),
         Column("Measured", Format.COUNT, lambda finding: Cell(finding.measured, _measured(finding), style="strong")),
         Column(
