@@ -128,7 +128,7 @@ def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
 @pytest.mark.servers
 def test_a_missing_node_is_reported_and_the_rest_is_measured(capsys):
     """Its slots have no answer; the look ends all the same."""
-    with running_cluster(installed(valkey_binary()), masters=3, cluster_node_timeout=1000) as made:
+    with running_cluster(installed(valkey_binary()), masters=3, cluster_node_timeout=3000) as made:
         fill_some(made.masters[0])
         made.masters[2].stop()
         wait_for(lambda: b"cluster_state:fail" in made.masters[0].call("CLUSTER", "INFO"), "the cluster to be down")
