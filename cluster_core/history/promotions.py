@@ -88,8 +88,9 @@ def merge_sightings(sightings: Iterable[Sighting]) -> list[Promoted]:
     for sighting in sorted(
         sightings, key=lambda sighting: (sighting.winner, sighting.max_ns, sighting.min_ns, sighting.source)
     ):
+        mine = [group for group in groups if group[0].winner == sighting.winner]
         group = next(
-            (group for group in groups if group[0].winner == sighting.winner and _is_same(group, sighting)), None
+            (group for is_same in (_is_same, _is_renumbered) for group in mine if is_same(group, sighting)), None
         )
         if group is None:
             groups.append([sighting])
@@ -102,9 +103,18 @@ def _is_same(group: Sequence[Sighting], sighting: Sighting) -> bool:
     epochs = {other.epoch for other in group if other.epoch}
     if sighting.epoch and epochs:
         return sighting.epoch in epochs
+    return _overlaps(group, sighting)
+
+
+def _overlaps(group: Sequence[Sighting], sighting: Sighting) -> bool:
     return any(
         sighting.min_ns <= other.max_ns + NEWS_NS and other.min_ns <= sighting.max_ns + NEWS_NS for other in group
     )
+
+
+def _is_renumbered(group: Sequence[Sighting], sighting: Sighting) -> bool:
+    """Return whether another source shows the promotion with a later epoch: the first one collided (R80)."""
+    return _overlaps(group, sighting) and all(other.source != sighting.source for other in group)
 
 
 TRUST: Final = (Source.CAPTURE, Source.LOG, Source.POLL, Source.METRICS)

@@ -132,7 +132,8 @@ def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
         ledger.claims[span.node] = mine
         if mine:
             ledger.take(span.node, mine)
-    slot_moves.moved += _logged_moves(history, slot_moves.moved)
+    logged = _logged_moves(history, slot_moves.moved)
+    slot_moves.moved += [move for move in logged if not _is_late(move, promotions)]
     slot_moves.moved.sort(key=lambda move: move.ts_ns)
     won = {(promotion.old, promotion.winner): promotion.ts_ns for promotion in promotions}
     slot_moves.moved = [move for move in slot_moves.moved if not _is_won(move, won)]
@@ -165,6 +166,12 @@ def _logged_moves(history: History, known: list[Move]) -> list[Move]:
         if bits:
             logged.append(Move(line.ts_ns, line.ts_ns, source, target, bits, 0, -1))
     return logged
+
+
+def _is_late(move: Move, promotions: list[Promotion]) -> bool:
+    """Return whether a master that was replaced before logs where its former slots are now."""
+    turns = [turn for turn in promotions if move.source in (turn.old, turn.winner) and turn.ts_ns < move.ts_ns]
+    return bool(turns) and max(turns, key=lambda turn: turn.ts_ns).old == move.source
 
 
 def _is_won(move: Move, won: Mapping[tuple[str, str], int]) -> bool:

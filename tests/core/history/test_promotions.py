@@ -242,3 +242,9 @@ def test_different_clocks_are_measured_and_the_log_wins() -> None:
     (promotion,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=13.5, after_s=12.5), {})])
 
     assert (promotion.min_ns / S, promotion.max_ns / S, promotion.skew_ns / S) == (10, 10.001, 2.499)
+
+
+def test_a_promotion_whose_epoch_collided_is_the_same_with_its_next_epoch() -> None:
+    (promotion,) = merge_sightings([*KINDS["logs"], *seen_in_views(polled(NEW, by_s=10.5, after_s=9.5, epoch=7), {})])
+
+    assert (promotion.epoch, promotion.min_ns) == (6, 10 * S)

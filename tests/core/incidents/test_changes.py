@@ -265,6 +265,9 @@ def test_lines_of_the_log_show_slots_that_moved_each_once() -> None:
         LoggedLine(A, "10.0.0.2", 7000, ns(12.1), EventKind.SLOT_ASSIGNED, C, detail="183", role="M"),
         LoggedLine(C, "10.0.0.1", 7000, ns(12.2), EventKind.SLOT_ASSIGNED, C, detail="183", role="M"),
         LoggedLine(C, "10.0.0.1", 7000, ns(13), EventKind.SLOT_IMPORTING, B, detail="184", role="M"),
+        LoggedLine(R, "10.0.0.1", 7000, ns(5), EventKind.TAKEOVER, role="S"),  # the old master of B logs its news later
+        LoggedLine(R, "10.0.0.1", 7000, ns(5), EventKind.BECAME_MASTER, A, role="M"),
+        LoggedLine(A, "10.0.0.1", 7000, ns(14), EventKind.SLOTS_MOVED, C, peer=A, detail="180", role="M"),
     ]
     history = History([], [], {}, node_timeout_ms=5000, first_ns=ns(0), last_ns=ns(30), lines=Lines(lines))
 

@@ -110,27 +110,6 @@ def test_logs_show_the_due_time_of_an_election_and_reasons_of_refusals() -> None
     ]
 
 
-def test_an_election_without_a_winner_belongs_to_the_failure() -> None:
-    """Why was it not promoted?  The attempts, the votes and what held them up."""
-    tale = failover_tale()
-    rows = [row for row in tale.rows if getattr(row, "mechanism", "") != "election"]
-    rows = [row for row in rows if (getattr(row, "node_id", ""), getattr(row, "slots", "")) != (R, "0-99")]
-    stays = [row._replace(valid_to_ns=None) for row in rows if isinstance(row, NodeViewRow) and row.node_id == R]
-    tale.rows = [*stays, *(row for row in rows if not isinstance(row, NodeViewRow) or row.node_id != R)]
-    tale.headers = [header for header in tale.headers if header[2].config_epoch != 4]
-    tale.event(R, 13.9, "election-stalled", "", 0, "Waiting for votes")
-
-    incident, _ = find_incidents(tale.history())
-
-    assert incident.kind == "failure"
-    assert steps(incident, "election-started", "vote", "election-stalled") == [
-        ("election-started", R, A),
-        ("vote", B, R),
-        ("vote", C, R),
-        ("election-stalled", R, A),
-    ]
-
-
 def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = False) -> Tale:
     """R takes over from a healthy A at 10 s."""
     tale = Tale()
