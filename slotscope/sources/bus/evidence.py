@@ -308,7 +308,8 @@ class CaptureTask:
         for error in evidence.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = evidence.notes()
-        self._polled_timeouts_ms |= evidence.node_timeouts_ms
+        for node, timeout_ms in evidence.node_timeouts_ms.items():
+            self._polled_timeouts_ms[node] = min(timeout_ms, self._polled_timeouts_ms.get(node, timeout_ms))
         if self._polled_timeouts_ms and self._links is None:
             self._settle_timeout()
         self._statements = (self._statements[0] + len(evidence.polls), self._statements[1] + len(evidence.logs))
