@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from schemas.gold import NODE_LOAD
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.runtime.storage.delta_files import read_rows
+from tests.benches.servers import wait_for
 from tests.slotscope.runtime.test_runs import WRITTEN, write
 
 CHECKOUT = Path(__file__).parents[2]
@@ -117,8 +118,11 @@ def test_a_writer_that_is_killed_after_any_commit_leaves_whole_snapshots(tmp_pat
 def test_readers_see_whole_snapshots_during_a_rewrite(spark: Any, tmp_path: Path) -> None:
     write(tmp_path, "a", 1)
     write(tmp_path, "b", 2)
+    nodes = f"{tmp_path}/{NODE_LOAD.name}"
+    assert_whole(by_spark(spark, nodes), 1)  # loads its classes
     writer = start(tmp_path, 3, 0)
     try:
+        wait_for(lambda: DeltaTable(nodes).version() > 3, "the first rewrites")
         for table in (SLOT_LOAD, NODE_LOAD, SNAPSHOTS):
             place, count = f"{tmp_path}/{table.name}", 2 if table is SLOT_LOAD else 1
             for read in (by_duckdb, by_polars, lambda place: by_spark(spark, place), by_duckdb, by_polars):
@@ -127,7 +131,7 @@ def test_readers_see_whole_snapshots_during_a_rewrite(spark: Any, tmp_path: Path
     finally:
         writer.kill()
         writer.wait()
-    assert DeltaTable(f"{tmp_path}/{NODE_LOAD.name}").version() > 3
+    assert DeltaTable(nodes).version() > 5
 
 
 @pytest.mark.slow
