@@ -23,9 +23,10 @@ from cluster_core.incidents.finders.successors import missing_voters, slots_of_f
 from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions
 from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
-from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident, SetUp, Step, findings_in_order, in_order
 from cluster_core.kinds import EventKind
+from cluster_core.slots.slot_set import slots_text
 
 
 def find_incidents(history: History) -> list[Incident]:

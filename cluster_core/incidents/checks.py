@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.header_claims import ClaimSpan
-from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.kinds import FindingCode, Severity, Source
+from cluster_core.slots.slot_set import slots_text
 
 LAG_BYTES_MAX: Final = 10 << 20
 """Minimum replication lag to report, in bytes; a busy master writes this in seconds."""

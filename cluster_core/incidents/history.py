@@ -27,7 +27,7 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.slots.node_flags import NodeFlags
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import slot_bits
 
 PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
 """Mechanisms of promotion (R93, R97)."""
@@ -393,13 +393,3 @@ def _pfail_spells(observer: str, subject: str, rows: list[NodeViewRow]) -> list[
             fail_ns, fail_ref = row.valid_from_ns, row.ref
         current = spells[-1] = current._replace(to_ns=row.valid_to_ns, fail_ns=fail_ns, fail_ref=fail_ref)
     return spells
-
-
-def slots_text(bits: int) -> str:
-    """Format slots as in CLUSTER NODES."""
-    return str(SlotSet.from_wire(bits.to_bytes(2048, "little")))
-
-
-def slot_bits(text: str) -> int:
-    """Parse `slots_text`; bit s is slot s."""
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

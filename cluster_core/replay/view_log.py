@@ -11,7 +11,7 @@ from cluster_core.gossip.view import View, row_of
 from cluster_core.kinds import Source
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags, write_flags
-from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
+from cluster_core.slots.slot_set import slots_text
 
 
 class CauseSeen(NamedTuple):
@@ -34,11 +34,6 @@ class OpenRow(NamedTuple):
 @cache
 def _flags_text(flags: int) -> str:
     return write_flags(NodeFlags(flags))
-
-
-def slots_text(bits: int) -> str:
-    """Return slots as in CLUSTER NODES."""
-    return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
 
 
 CORRECTIONS: Final = (Cause.OWN_GOSSIP, Cause.POLL, Cause.LOG)

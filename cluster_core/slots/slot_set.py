@@ -136,6 +136,16 @@ class SlotSet:
         return not self._bits & ~other._bits
 
 
+def slots_text(bits: int) -> str:
+    """Format slots as in CLUSTER NODES; bit s of *bits* is slot s."""
+    return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
+
+
+def slot_bits(text: str) -> int:
+    """Parse `slots_text`."""
+    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0
+
+
 def slots_by(pairs: Iterable[tuple[Key, int]]) -> dict[Key, SlotSet]:
     """Return the slots of each key of (key, slot) *pairs*, keys in order of appearance."""
     slots: dict[Key, list[int]] = {}

@@ -10,10 +10,11 @@ from typing import Any
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
-from cluster_core.incidents.history import History, slot_bits
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
+from cluster_core.slots.slot_set import slot_bits
 from schemas.caveats import Caveat
 from slotscope.pipelines.bus.findings import (
     SnapshotEvidence,

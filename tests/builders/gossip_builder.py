@@ -9,8 +9,7 @@ from cluster_core.gossip.flags import MASTER, MYSELF, REPLICA
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import REDIS_7_0, Profile
 from cluster_core.gossip.view import Peer
-from cluster_core.incidents.history import slot_bits
-from cluster_core.slots.slot_set import SlotSet
+from cluster_core.slots.slot_set import SlotSet, slot_bits
 from cluster_core.wire.bus import Fail, Gossip, GossipEntry, Header, Message, MessageType, Update
 
 TIMEOUT_MS = 2000

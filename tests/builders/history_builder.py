@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
-from cluster_core.incidents.history import History, OffsetSeen, slot_bits
+from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
     EpochRow,
@@ -21,6 +21,7 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
+from cluster_core.slots.slot_set import slot_bits
 
 S = 1_000_000_000
 T0 = 1_700_000_000 * S

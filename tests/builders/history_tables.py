@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from cluster_core.incidents.finders.failovers import ATTEMPTS
-from cluster_core.incidents.history import OffsetSeen, slot_bits
+from cluster_core.incidents.history import OffsetSeen
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, VoteRow
+from cluster_core.slots.slot_set import slot_bits
 from schemas.history import (
     BUS_MESSAGES,
     EPOCHS,

@@ -11,12 +11,13 @@ from cluster_core.history.statements import TICK_NS
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.successors import missing_voters
 from cluster_core.incidents.header_claims import ClaimSpan
-from cluster_core.incidents.history import PROMOTIONS, History, slot_bits, slots_text
+from cluster_core.incidents.history import PROMOTIONS, History
 from cluster_core.incidents.incident import NOTHING_KNOWN, Incident, Loss, Step, milliseconds
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import slot_bits, slots_text
 
 FORCED: Final = "FORCEACK"
 ORDERS: Final = (

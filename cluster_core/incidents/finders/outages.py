@@ -32,10 +32,11 @@ from cluster_core.history.service import (
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode, cleared_ns, in_story_order
-from cluster_core.incidents.history import History, PfailSpell, slot_bits, slots_text
+from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind, Source
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import slot_bits, slots_text
 
 JOIN_NS: Final = 1_000_000_000
 """Maximum gap between outages of several shards in one incident."""

@@ -14,9 +14,10 @@ from cluster_core.history.statements import is_role
 from cluster_core.incidents.finders.failures import in_story_order, restart_steps, resync_steps
 from cluster_core.incidents.finders.outages import Service, down_of, lengths, outage_step
 from cluster_core.incidents.grouping import runs
-from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.slots.slot_set import slots_text
 
 ROLLING_MIN: Final = 3
 """Minimum nodes of a restart of several."""

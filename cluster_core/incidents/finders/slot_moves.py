@@ -19,10 +19,11 @@ from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.finders.memberships import is_follower
 from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.header_claims import ClaimSpan
-from cluster_core.incidents.history import UNKNOWN_SLOTS, History, slots_text
+from cluster_core.incidents.history import UNKNOWN_SLOTS, History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import slots_text
 
 WON_NS: Final = 10_000_000_000
 """Maximum time until a shard's slots appear at its new master."""

@@ -21,13 +21,14 @@ from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_findings, find_story
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.header_claims import ClaimSpan
-from cluster_core.incidents.history import History, OffsetSeen, slot_bits
+from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.incident import SEVERITY_ORDER, Finding, Incident, SetUp
 from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow, finding_row, incident_row, step_rows
 from cluster_core.incidents.story import name_all, seconds, set_up_text, step_text, summary_of
 from cluster_core.kinds import EventKind, Source
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import slot_bits
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.caveats import Caveat, Code
 from schemas.history import (

@@ -20,7 +20,7 @@ from cluster_core.gossip.events import (
 )
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, NOADDR, PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
-from cluster_core.incidents.history import slot_bits
+from cluster_core.slots.slot_set import slot_bits
 from cluster_core.wire.bus import Gossip, Message, MessageType
 from cluster_core.wire.bus_message import forgotten_node_extension, text_extension
 from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, B, Bench, C, D, entry, header, ping

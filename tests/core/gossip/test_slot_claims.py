@@ -20,7 +20,7 @@ from cluster_core.gossip.profile import (
     VALKEY_9_1,
     Profile,
 )
-from cluster_core.incidents.history import slot_bits
+from cluster_core.slots.slot_set import slot_bits
 from cluster_core.wire.bus import Gossip, Message
 from cluster_core.wire.bus_message import shard_id_extension
 from tests.builders.gossip_builder import ME, A, B, Bench, C, ping, update

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, PFAIL, REPLICA
-from cluster_core.incidents.history import slot_bits
 from cluster_core.kinds import EventKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll, PolledNode
 from cluster_core.replay.observer import ObserverReplay
@@ -20,6 +19,7 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
+from cluster_core.slots.slot_set import slot_bits
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, PORTS, A, B, C, entry, fail, header, ping, update
 from tests.examples import examples
