@@ -7,7 +7,7 @@ from collections.abc import Container
 from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
 from cluster_core.gossip.failure_detection import down_reason
-from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.handshake import remove_node
 from cluster_core.gossip.own_claims import assign_slots
@@ -160,6 +160,9 @@ def _follow_line(
         corrections.append(Correction(peer.id, Field.ROLE, role_word(peer.flags), role_word(node.flags)))
         peer.flags = peer.flags & ~(ROLES | NOADDR) | node.flags & (ROLES | NOADDR)
         effects.append(Changed(peer.id, Field.ROLE, Cause.POLL))
+    if (peer.flags ^ node.flags) & NOFAILOVER:
+        peer.flags ^= NOFAILOVER
+        effects.append(Changed(peer.id, Field.NOFAILOVER, Cause.POLL))
     if peer.replicaof != node.master_id:
         corrections.append(Correction(peer.id, Field.MASTER, peer.replicaof, node.master_id))
         detach(view, peer)

@@ -113,7 +113,14 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
     answered_ns = max(ts_ns for ts_ns in polled_ns if ts_ns <= pfail_ns)
     lines = [line.ts_ns for line in history.lines.of_node.get(subject, ()) if line.ts_ns > answered_ns]
     last_ns = max([answered_ns, *(ts_ns for ts_ns in lines if ts_ns <= pfail_ns)])
-    next_ns = min((ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns), default=None)
+    downs = [
+        (restart.end_min_ns, restart.ready_ns or restart.start_ns)
+        for restart in history.restarts
+        if restart.node == subject
+    ]
+    signs = [ts_ns for ts_ns in (*polled_ns, *lines) if ts_ns > pfail_ns]
+    signs = [ts_ns for ts_ns in signs if not any(low_ns <= ts_ns < ready_ns for low_ns, ready_ns in downs)]
+    next_ns = min(signs, default=None)  # a process that stops or loads logs, but does not answer
     was_silent = next_ns is None or next_ns - last_ns >= MISSED_POLLS * history.poll_pause_ns(subject)
     return (last_ns, next_ns) if was_silent else (None, None)
 

@@ -113,6 +113,19 @@ def test_an_old_master_that_answers_again_ends_its_outage() -> None:
     assert incident.ended_ns is not None
 
 
+def test_the_last_line_of_a_process_that_saves_is_no_answer() -> None:
+    """It stops for four seconds and loads for six."""
+    lines = [
+        *followed(), line(OLD, 9, "stopping"), line(OTHER, 12, "fail-decided", subject=OLD, role="M"), line(OLD, 13, "stopped"),
+        line(OLD, 14, "started"), line(OLD, 20, "ready", role="M"), line(OTHER, 22, "fail-cleared", subject=OLD),
+    ]  # fmt: skip
+    samples = {(OLD, Source.POLL): [MetricSample(at * S, at * S, OLD) for at in (*range(1, 9), 21, 22)]}
+
+    failure = of_kind(find_incidents(history(lines, [polled(OLD, "0-99", 1)], samples=samples)), "failure")
+
+    assert ". It answered again after 11.00 s. " in summary_of(failure, {})
+
+
 def polled(node: str, slots: str, from_s: float) -> NodeViewRow:
     return NodeViewRow(
         node, node, "10.0.0.1", PORTS[node], 0, "", "myself,master", "", 1, slots, True, round(from_s * S), None,

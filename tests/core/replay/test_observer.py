@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, NOFAILOVER, PFAIL, REPLICA
 from cluster_core.kinds import EventKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll, PolledNode
 from cluster_core.replay.observer import ObserverReplay
@@ -486,7 +486,7 @@ def test_a_poll_makes_the_view_equal_to_the_answer() -> None:
     steady(tape, 3, A, B)
     nodes = (
         PolledNode(ME, MASTER | MYSELF, "", 0, 0),
-        PolledNode(A, MASTER | FAIL, "", 7, slot_bits("0-99")),
+        PolledNode(A, MASTER | FAIL | NOFAILOVER, "", 7, slot_bits("0-99")),
         PolledNode(C, REPLICA, A, 7, 0),
     )
     tape.evidence.append(NodePoll(T0 + 4 * S, nodes))
@@ -495,7 +495,7 @@ def test_a_poll_makes_the_view_equal_to_the_answer() -> None:
 
     view = at(rows, A, 4.1)
     assert view is not None
-    assert (view.flags, view.config_epoch, view.slots) == ("master,fail", 7, "0-99")
+    assert (view.flags, view.config_epoch, view.slots) == ("master,fail,nofailover", 7, "0-99")
     replica = at(rows, C, 4.1)
     assert replica is not None
     assert (replica.master_id, replica.config_epoch) == (A, 7)
