@@ -12,7 +12,7 @@ from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.header_claims import ClaimSpan
 from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step, milliseconds
-from cluster_core.kinds import EventKind, IncidentKind
+from cluster_core.kinds import EventKind, IncidentKind, Source
 
 
 class Episode(NamedTuple):
@@ -80,6 +80,7 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
     silent_from_ns, back_ns = last.to_ns if last else signs_ns[0], back.from_ns if back else signs_ns[1]
     if back is None and back_ns is not None:  # polls of a silent node are rare
         back_ns = min(back_ns, cleared_ns(history, spells) or back_ns)
+    cleared = [earliest_ns(history, spell, spell.to_ns) for spell in spells if spell.to_ns is not None]
     observers = {spell.observer for spell in spells}
     knowing = [
         observer
@@ -98,7 +99,7 @@ def _episode(history: History, subject: str, spells: list[PfailSpell]) -> Episod
         agreed=any(spell.fail_ns is not None for spell in spells),
         by_most=2 * len(observers) > len(knowing),
         talked=last is None and _talks(history, subject, from_ns, to_ns),
-        alive_ns=_alive_ns(history, subject, from_ns, [back_ns, *ends]),
+        alive_ns=_alive_ns(history, subject, from_ns, [back_ns, *cleared]),
     )
 
 
@@ -123,6 +124,14 @@ def _answers_around(history: History, subject: str, pfail_ns: int) -> tuple[int 
     next_ns = min(signs, default=None)  # a process that stops or loads logs, but does not answer
     was_silent = next_ns is None or next_ns - last_ns >= MISSED_POLLS * history.poll_pause_ns(subject)
     return (last_ns, next_ns) if was_silent else (None, None)
+
+
+def earliest_ns(history: History, spell: PfailSpell, ts_ns: int) -> int:
+    """Return the earliest time an observer can have set or cleared its mark at *ts_ns*; a reply shows it later."""
+    view = history.view_at(spell.observer, spell.subject, ts_ns)
+    if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
+        return ts_ns
+    return view.valid_from_min_ns
 
 
 def cleared_ns(history: History, spells: Iterable[PfailSpell]) -> int | None:

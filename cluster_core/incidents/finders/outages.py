@@ -31,7 +31,7 @@ from cluster_core.history.service import (
 )
 from cluster_core.history.statements import LINE_NS, TICK_NS, is_role
 from cluster_core.incidents.finders.failovers import Promotion
-from cluster_core.incidents.finders.failures import Episode, cleared_ns, in_story_order
+from cluster_core.incidents.finders.failures import Episode, cleared_ns, earliest_ns, in_story_order
 from cluster_core.incidents.history import History, PfailSpell
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind, Source
@@ -334,7 +334,9 @@ def _silence(history: History, episode: Episode) -> Interval:
     back_ns = cleared_ns(history, episode.spells) if episode.back_ns is None else episode.back_ns
     has_headers = bool(history.header_claims.get(node))
     marked = [
-        _marked_ns(history, spell) for spell in episode.spells if spell.fail_ns is None or spell.from_ns < spell.fail_ns
+        earliest_ns(history, spell, spell.from_ns)
+        for spell in episode.spells
+        if spell.fail_ns is None or spell.from_ns < spell.fail_ns
     ]
     decided = [row.ts_ns for row in history.events_of(EventKind.FAIL_DECIDED) if row.subject == node]
     down_ns = max([high, *marked, *(ts_ns for ts_ns in decided if episode.covers(ts_ns))])
@@ -350,14 +352,6 @@ def _silence(history: History, episode: Episode) -> Interval:
         max(to_min_ns, high),
         back_ns,
     )
-
-
-def _marked_ns(history: History, spell: PfailSpell) -> int:
-    """Return the earliest time an observer can have marked a node; a reply shows it later."""
-    view = history.view_at(spell.observer, spell.subject, spell.from_ns)
-    if view is None or view.evidence is not Source.POLL or view.valid_from_min_ns is None:
-        return spell.from_ns
-    return view.valid_from_min_ns
 
 
 def _is_by_rule(history: History, spell: PfailSpell) -> bool:

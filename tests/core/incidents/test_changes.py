@@ -421,6 +421,12 @@ def test_a_node_that_answers_polls_while_others_miss_it_is_cut_off() -> None:
     assert "its process ran, but the other nodes did not reach it" in summary_of(running[1], {})
     assert [incident.kind for incident in stopped] == ["failure"]
 
+    tale.headers = []  # others are polled two seconds after they reached it again
+    back = {"evidence": Source.POLL, "valid_from_min_ns": ns(15)}
+    tale.rows = [row._replace(**back) if getattr(row, "valid_from_ns", 0) == ns(18) else row for row in tale.rows]
+    polled_late = find_incidents(tale.history(samples=polls(C, *range(0, 11, 2), *range(15, 30, 2))))
+    assert "cut off" not in [incident.variant for incident in polled_late]
+
 
 @pytest.mark.parametrize(("kind", "is_cut_off"), [(EventKind.STATE_FAIL, True), (EventKind.FAIL_LEARNED, False)])
 def test_a_node_that_logs_that_it_misses_others_is_cut_off(kind, is_cut_off) -> None:
