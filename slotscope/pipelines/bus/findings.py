@@ -221,8 +221,9 @@ def history_of(notes: SnapshotEvidence, basis: Basis) -> tuple[History, list[Nod
     views = [*(row for row in notes.rows if isinstance(row, NodeViewRow)), *notes.scraped]
     times = [] if views else [line.ts_ns for line in notes.lines]
     ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
-    logged = {f"{line.ip}:{line.port}": line.observer for line in notes.lines if line.observer and line.port}
-    lines = Lines(_with_ids(notes.lines, logged | ids), {node: address for address, node in ids.items()})
+    logged = ((f"{line.ip}:{line.port}", line.observer) for line in notes.lines if line.observer and line.port)
+    owners = list(dict.fromkeys([*logged, *ids.items()]))
+    lines = Lines(_with_ids(notes.lines, owners), {node: address for address, node in ids.items()})
     added = [*notes.scraped, *logged_views(views, lines)]
     history = History(
         [*with_logs(notes.rows, lines), *added],
@@ -241,18 +242,16 @@ def history_of(notes: SnapshotEvidence, basis: Basis) -> tuple[History, list[Nod
     return history, added
 
 
-def _with_ids(lines: Iterable[LoggedLine], ids: Mapping[str, str]) -> Iterator[LoggedLine]:
-    """Return the lines of known nodes; the address names the node of a log without a name."""
+def _with_ids(lines: Iterable[LoggedLine], owners: Sequence[tuple[str, str]]) -> Iterator[LoggedLine]:
+    """Return the lines of known nodes; the address, or a port of one node only, names the node of a log without a name."""
     by_port: dict[int, set[str]] = {}
-    for address, node in ids.items():
+    for address, node in owners:
         by_port.setdefault(int(address.rpartition(":")[2]), set()).add(node)
+    ids = dict(owners)
     for line in lines:
         same_port = by_port.get(line.port, set())
-        node = (
-            line.observer
-            or ids.get(f"{line.ip}:{line.port}")
-            or ("" if line.ip or len(same_port) != 1 else min(same_port))
-        )
+        by_address = ids.get(f"{line.ip}:{line.port}", "") if line.ip else min(same_port) if len(same_port) == 1 else ""
+        node = line.observer or by_address
         if node:
             yield line._replace(observer=node)
 

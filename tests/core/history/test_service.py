@@ -9,7 +9,7 @@ import pytest
 from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.logs import logged_views, with_logs
-from cluster_core.history.service import InterruptionReason, Interval, common, contiguous, narrowed
+from cluster_core.history.service import InterruptionReason, Interval, common, contiguous
 from cluster_core.history.statements import Lines, LoggedLine
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
@@ -184,12 +184,6 @@ def test_a_possible_pause_between_two_outages_is_not_counted_as_certain() -> Non
 
     assert contiguous([refused, late]) == [[refused], [late]]
     assert contiguous([refused, late._replace(from_max_ns=S)]) == [[refused, late._replace(from_max_ns=S)]]
-
-
-def test_two_sources_narrow_an_interval_and_never_widen_it() -> None:
-    narrow = narrowed(interval((0, 10), (20, None)), interval((5, 12), (18, 30)))
-
-    assert narrow[2:] == (5, 10, 20, 30)
 
 
 def test_a_late_header_changes_no_state_that_the_log_of_its_node_covers() -> None:

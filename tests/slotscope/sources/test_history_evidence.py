@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ from cluster_core.incidents.finders.failovers import find_promotions
 from cluster_core.incidents.finders.failures import find_episodes
 from cluster_core.incidents.finders.outages import Outage, find_service
 from cluster_core.incidents.incident import Incident
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from tests.benches.history_evidence import Evidence, Recorded, TruePromotion
-from tests.benches.replayed_captures import Replayed
+from tests.benches.replayed_captures import Replayed, replay_captures
 from tests.conftest import DATA
 
 KINDS = {
@@ -170,3 +172,16 @@ def test_more_evidence_never_finds_less(name: str, kinds: tuple[str, ...]) -> No
     assert [actual - incidents(name, more) for more in supersets] == [set()] * len(supersets)
     assert [low_ns <= low + LINE_NS and high <= high_ns + LINE_NS for low, high in bounds] == [True] * len(supersets)
     assert [lost_outages(name, some, more) for more in supersets] == [[]] * len(supersets)
+
+
+@pytest.mark.parametrize(("nodes", "named"), [("a", ["a", "a"]), ("ab", ["a", "b"])])
+def test_a_port_names_the_node_of_a_log_unless_two_nodes_have_it(tmp_path: Path, nodes: str, named: list[str]) -> None:
+    paths = [tmp_path / name / "7000.log" for name in (*nodes, "new")]
+    for path, node in zip(paths, (*nodes, ""), strict=True):
+        path.parent.mkdir()
+        start = f"7:M 21 Nov 2026 10:11:12.345 * No cluster configuration found, I'm {node * 40}\n" if node else ""
+        path.write_text(start + "7:M 21 Nov 2026 10:11:13.345 # Cluster state changed: fail\n" * (not start))
+
+    lines = replay_captures(statements=PollsAndLogs((), tuple(map(str, paths)))).history.lines.all
+
+    assert [line.observer[0] for line in lines] == named

@@ -112,7 +112,6 @@ def test_lines_of_other_programs_are_counted_and_a_file_of_nothing_else_is_bad(t
 
 
 def test_a_rotated_log_names_the_node_of_the_next_one(tmp_path):
-    """The process runs on: its start is in the older file, read first."""
     known = {}
     paths = [write(tmp_path, name, text) for name, text in (("redis.log", EVENT), ("redis.log.1", LINES))]
     older, newer = [ServerLog(path, LogOptions(), known) for path in sorted(paths, key=rotation_order)]
