@@ -173,11 +173,11 @@ def _complete(
     except BaseException as error:
         for run in runs.values():
             if not run.is_closed:
-                run.abandon(error)
+                run.abandon(describe(error).line)
         raise
     for run, folded in results:
         if folded.outcome is None:
-            run.abandon(RuntimeError(f"{SET_ASIDE}{folded.line}"))
+            run.abandon(f"{SET_ASIDE}{folded.line}")
     return [folded for _, folded in results]
 
 

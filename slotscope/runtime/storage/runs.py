@@ -242,11 +242,9 @@ class Run:
             raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
         return earlier
 
-    def abandon(self, error: BaseException) -> None:
-        """Record that this run failed, and remove its staged rows, if the root is writable."""
-        from slotscope.runtime.failure import describe  # readers do not pay for the command line
-
-        failed = self._row(State.FAILED) | {"reason": describe(error).line[: stores.REASON_CHARS_MAX]}
+    def abandon(self, reason: str) -> None:
+        """Record that this run failed for *reason*, and remove its staged rows, if the root is writable."""
+        failed = self._row(State.FAILED) | {"reason": reason[: stores.REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
             delta_files.commit_rows(self.root, RUNS, [failed], all_equal({"run_id": self.run_id}))
         drop_stage(self.root, self.run_id)
@@ -434,7 +432,9 @@ def completing(run: Run) -> Iterator[Run]:
     finally:
         error = sys.exc_info()[1]
         if not run.is_closed and error is not None:
-            run.abandon(error)
+            from slotscope.runtime.failure import describe  # readers do not pay for the command line
+
+            run.abandon(describe(error).line)
             if isinstance(error, TryAgainError):
                 with suppress(InputError):
                     run.await_later_run()
