@@ -18,7 +18,7 @@ from slotscope.runtime.spark.java import find_java_home
 from tests.benches.servers import await_port, free_port
 
 WORKERS = 2
-PACKAGES = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata")
+PACKAGES = "arro3-core deltalake deprecated llvmlite numba numpy pandas pyarrow python-dateutil pytz six typing_extensions tzdata wrapt".split()  # noqa: SIM905
 
 
 def make_python(folder: Path) -> Path:

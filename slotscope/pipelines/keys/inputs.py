@@ -57,7 +57,7 @@ def tally_options(request: KeyOptions, topology: Topology | None, *, advice: boo
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=memory_settings(request, in_cluster=topology is not None),
         lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),
-        live=_dump_options(request),
+        live=_dump_options(request) if any(map(is_live, request.rdb)) else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,12 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from schemas.table import LONG, several
-from slotscope.servers.dump_link import DumpOptions
 from slotscope.sources.files import compression_of
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.text import key_texts
+
+if TYPE_CHECKING:
+    from slotscope.servers.dump_link import DumpOptions
 
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
@@ -48,7 +50,7 @@ class TallyOptions:
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
     lfu: LfuSettings = field(default_factory=LfuSettings)
-    live: DumpOptions = field(default_factory=DumpOptions, repr=False)
+    live: DumpOptions | None = field(default=None, repr=False)
 
 
 def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
