@@ -153,7 +153,7 @@ class Dispatcher:
         self._passed_ns = 0
 
     def tell(self, statements: list[Statement], hints: dict[str, Endpoint]) -> bool:
-        """Add statements; return False, without effect, if one is older than the last passage."""
+        """Add statements; return False, without effect, if one is older than the last ordered."""
         if statements and self.number and min(statement.ts_ns for statement in statements) <= self._passed_ns:
             return False
         self._statements = deque(sorted([*self._statements, *statements], key=_turn_of))
@@ -216,7 +216,7 @@ class Dispatcher:
         return self._release()
 
     def finish(self) -> list[OrderedEvidence]:
-        """End the input and return all waiting passages."""
+        """End the input and return all waiting evidence."""
         self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
         self._statements.clear()
         passed = [self._pass(*item) for item in self._waiting]
@@ -295,14 +295,14 @@ class Dispatcher:
         connection = self._connections.get(item.connection) or Connection()
         opener = connection.opener or self._opener_of(item, connection)
         since_ns = connection.spoke_ns.get(item.from_opener, ts_ns)
-        passage = OrderedEvidence(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
+        ordered = OrderedEvidence(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
         if item.kind == "message":
             connection.spoke_ns[item.from_opener] = ts_ns
         if item.kind in ("syn-ack", "message"):
             connection.is_open = True
         elif item.kind == "rst" or item.kind == "fin":
             self._close(item, connection, ts_ns)
-        return passage
+        return ordered
 
     def _opener_of(self, sighting: BusSighting, connection: Connection) -> Endpoint | None:
         node_id = connection.opener_id
@@ -347,18 +347,18 @@ def _turn_of(statement: Statement) -> tuple[int, str, str]:
     return statement.ts_ns, statement.node_id, f"{statement.address}"
 
 
-def deliveries(passage: OrderedEvidence) -> Iterator[Delivery]:
-    """Yield the deliveries of a passage: both ends of a connection see its messages (R27)."""
-    item = passage.item
+def deliveries(ordered: OrderedEvidence) -> Iterator[Delivery]:
+    """Yield the deliveries of ordered evidence: both ends of a connection see its messages (R27)."""
+    item = ordered.item
     if isinstance(item, Statement):
-        if passage.opener is not None:
+        if ordered.opener is not None:
             yield Delivery(
-                passage.opener, passage.number, passage.ts_ns, -1, -1, True, True, item.kind, passage.opener, -1, item.payload
+                ordered.opener, ordered.number, ordered.ts_ns, -1, -1, True, True, item.kind, ordered.opener, -1, item.payload
             )  # fmt: skip
         return
     if item.kind == "syn":
         return
-    kind: DeliveryKind = "closed" if item.kind == "fin" or passage.was_open else "refused"
+    kind: DeliveryKind = "closed" if item.kind == "fin" or ordered.was_open else "refused"
     parts = item.bitmap, item.packed
     if item.kind == "message" or item.kind == "gap":
         kind = item.kind
@@ -366,9 +366,9 @@ def deliveries(passage: OrderedEvidence) -> Iterator[Delivery]:
         kind, parts = item.kind, (-1, str(item.since_ns).encode())
     elif item.kind == "syn-ack":
         kind = "opened"
-    number, ts_ns, sent = passage.number, passage.ts_ns, item.from_opener
+    number, ts_ns, sent = ordered.number, ordered.ts_ns, item.from_opener
     seen = item.ref, item.connection
-    if passage.opener is not None:
-        yield Delivery(passage.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *parts)
-    if passage.acceptor is not None:
-        yield Delivery(passage.acceptor, number, ts_ns, *seen, False, not sent, kind, item.opener, *parts)
+    if ordered.opener is not None:
+        yield Delivery(ordered.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *parts)
+    if ordered.acceptor is not None:
+        yield Delivery(ordered.acceptor, number, ts_ns, *seen, False, not sent, kind, item.opener, *parts)

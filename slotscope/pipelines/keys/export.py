@@ -18,6 +18,7 @@ from cluster_core.kernels.keys.filter import CONDITIONS, count_of, key_filter, r
 from cluster_core.rdb.export import NEWEST, release_of
 from cluster_core.rdb.head import SplitError
 from cluster_core.rdb.value_state import RESP
+from slotscope.pipelines.keys.options import ExportOptions, dump_options
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.stores import is_live
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
@@ -26,7 +27,6 @@ from slotscope.sources.rdb.files import RdbUnit, newest_dumps, plan_units
 from slotscope.sources.values.part import STYLES, ExportSettings, PartFacts, write_part
 
 if TYPE_CHECKING:
-    from slotscope.pipelines.keys.options import ExportOptions
     from slotscope.servers.dump_link import DumpOptions
 
 MANIFEST = "_export.json"
@@ -88,10 +88,9 @@ def _live_options(request: ExportOptions) -> DumpOptions | None:
     """How live servers are asked for their dumps, after each was asked whether it may be; None where there are none."""
     if not any(map(is_live, request.rdb)):
         return None
-    from slotscope.servers.dump_link import DumpOptions, check_lives  # connects to servers: imported only for one
+    from slotscope.servers.dump_link import check_lives  # connects to servers: imported only for one
 
-    access = request.access.with_password(request.access.password())
-    options = DumpOptions(access, request.bytes_per_second, request.from_master)
+    options = dump_options(request)
     check_lives(request.rdb, options)
     return options
 

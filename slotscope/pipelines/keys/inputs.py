@@ -7,10 +7,10 @@ from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.memory.structures import ALLOCATORS
 from cluster_core.topology.node import Topology
-from slotscope.pipelines.keys.options import KeyOptions
+from slotscope.pipelines.keys.options import KeyOptions, dump_options
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.stores import is_live
-from slotscope.servers.dump_link import DumpOptions, check_lives
+from slotscope.servers.dump_link import check_lives
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.keys.lists import KeyListOptions
 from slotscope.sources.keys.partial_rows import TallyOptions
@@ -40,7 +40,7 @@ def check_request(request: KeyOptions) -> None:
         raise InputError("--keep-keys needs --rdb: it keeps the keys of dumps")
     if request.keep_keys and any(map(is_live, request.rdb)):
         raise InputError("--keep-keys reads dumps twice: save the dumps of live servers to files first")
-    check_lives(request.rdb, _dump_options(request))
+    check_lives(request.rdb, dump_options(request))
     load_topology(request.topology)
     if request.snapshot == "":
         raise InputError("--snapshot: must not be empty")
@@ -57,13 +57,8 @@ def tally_options(request: KeyOptions, topology: Topology | None, *, advice: boo
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=memory_settings(request, in_cluster=topology is not None),
         lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),
-        live=_dump_options(request) if any(map(is_live, request.rdb)) else None,
+        live=dump_options(request) if any(map(is_live, request.rdb)) else None,
     )
-
-
-def _dump_options(request: KeyOptions) -> DumpOptions:
-    access = request.access.with_password(request.access.password())
-    return DumpOptions(access, request.bytes_per_second, request.from_master)
 
 
 def memory_settings(request: KeyOptions, *, in_cluster: bool) -> MemorySettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -21,6 +21,9 @@ from slotscope.options import (
     Topology,
     options,
 )
+
+if TYPE_CHECKING:
+    from slotscope.servers.dump_link import DumpOptions
 
 
 @options
@@ -112,6 +115,14 @@ class ExportOptions(TableOptions):
     def permissive(self) -> bool:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
+
+
+def dump_options(request: KeyOptions | ExportOptions) -> DumpOptions:
+    """Return how live servers are asked for their dumps."""
+    from slotscope.servers.dump_link import DumpOptions  # connects to servers: imported only for one
+
+    access = request.access.with_password(request.access.password())
+    return DumpOptions(access, request.bytes_per_second, request.from_master)
 
 
 @options

@@ -47,6 +47,7 @@ from slotscope.sources.bus.polls_and_logs import (
     MetricRows,
     PollsAndLogs,
     UnrecordedGaps,
+    keep_shortest,
     read_polls_and_logs,
     times,
 )
@@ -309,7 +310,7 @@ class CaptureTask:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._log_notes = evidence.notes()
         for node, timeout_ms in evidence.node_timeouts_ms.items():
-            self._polled_timeouts_ms[node] = min(timeout_ms, self._polled_timeouts_ms.get(node, timeout_ms))
+            keep_shortest(self._polled_timeouts_ms, node, timeout_ms)
         if self._polled_timeouts_ms and self._links is None:
             self._settle_timeout()
         self._statements = (self._statements[0] + len(evidence.polls), self._statements[1] + len(evidence.logs))
@@ -404,20 +405,20 @@ class CaptureTask:
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
-    def _pass_on(self, passages: list[OrderedEvidence]) -> None:
-        for passage in passages:
+    def _pass_on(self, evidence: list[OrderedEvidence]) -> None:
+        for ordered in evidence:
             if not self._times[0]:
-                self._times = (passage.ts_ns, passage.ts_ns)
-            self._times = (self._times[0], passage.ts_ns)
-            self._deliver(passage)
+                self._times = (ordered.ts_ns, ordered.ts_ns)
+            self._times = (self._times[0], ordered.ts_ns)
+            self._deliver(ordered)
 
-    def _deliver(self, passage: OrderedEvidence) -> None:
-        sighting = passage.item
+    def _deliver(self, ordered: OrderedEvidence) -> None:
+        sighting = ordered.item
         if isinstance(sighting, BusSighting) and sighting.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
-            ways = (passage.opener, passage.acceptor) if sighting.from_opener else (passage.acceptor, passage.opener)
-            self._gaps.append((*ways, passage.since_ns, passage.ts_ns, sighting.total_bytes))
+            ways = (ordered.opener, ordered.acceptor) if sighting.from_opener else (ordered.acceptor, ordered.opener)
+            self._gaps.append((*ways, ordered.since_ns, ordered.ts_ns, sighting.total_bytes))
         if isinstance(sighting, BusSighting) and sighting.kind == "message":
-            ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
+            ends = [self._dispatcher.id_of(ordered.opener), self._dispatcher.id_of(ordered.acceptor)]
             source, target = ends if sighting.from_opener else ends[::-1]
             self._meter.note(
                 sighting.sender or source,
@@ -425,9 +426,9 @@ class CaptureTask:
                 sighting.connection,
                 sighting.type,
                 sighting.total_bytes,
-                passage.ts_ns,
+                ordered.ts_ns,
             )
-        for delivery in deliveries(passage):
+        for delivery in deliveries(ordered):
             self._outbox.put(delivery)
 
     def _flush(self, phase: int, bytes_min: int = 0) -> None:

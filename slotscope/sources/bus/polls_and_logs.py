@@ -133,6 +133,11 @@ def _guarded(rows: Any, evidence: FileEvidence, *, permissive: bool) -> Iterator
         evidence.bad.append(error)
 
 
+def keep_shortest(timeouts_ms: dict[str, int], node: str, timeout_ms: int) -> None:
+    """Note a polled timeout of *node*: the shortest one bounds every silence, also before and after a change."""
+    timeouts_ms[node] = min(timeout_ms, timeouts_ms.get(node, timeout_ms))
+
+
 def _add_poll(evidence: FileEvidence, path: str, poll: Poll) -> None:
     ts_ns = poll.ts_ns - evidence.ahead_ns
     own = next((node for node in poll.topology.nodes if node.id == poll.observer), None)
@@ -148,9 +153,8 @@ def _add_poll(evidence: FileEvidence, path: str, poll: Poll) -> None:
         evidence.versions.append((poll.observer, version))
         statement = f"{STARTED} {version}".encode("utf-8", "replace")
         evidence.statements.append(Statement(ts_ns, "log", poll.observer, address, statement))
-    if poll.node_timeout_ms:  # the shortest one bounds every silence, also before and after a change
-        known_ms = evidence.node_timeouts_ms.get(poll.observer, poll.node_timeout_ms)
-        evidence.node_timeouts_ms[poll.observer] = min(known_ms, poll.node_timeout_ms)
+    if poll.node_timeout_ms:
+        keep_shortest(evidence.node_timeouts_ms, poll.observer, poll.node_timeout_ms)
     nodes = without_times(poll.text)
     asked_ns = ts_ns if poll.asked_ns is None else min(poll.asked_ns - evidence.ahead_ns, ts_ns)
     answer = f"{asked_ns}\n{nodes}".encode("utf-8", "surrogatepass")
