@@ -22,6 +22,7 @@ from slotscope.recording.series import Rotation, Series
 from tests.benches.servers import free_port, wait_for
 
 MARK = b"slotscope-%06d"
+THREAD = "bus-recorder"
 
 
 def talk(port: int, numbers: range, pause_s: float = 0) -> None:
@@ -47,29 +48,29 @@ def packets_in(folder: Path) -> list[bytes]:
 
 @pytest.fixture
 def recorder(tmp_path) -> Iterator[BusRecorder]:
-    """A recorder of a free port on loopback; its files are whole after the test set *stop* and waited for *thread*."""
+    """A recorder of a free port on loopback; its files are whole after `end`."""
     if shutil.which("tcpdump") is None:
         pytest.skip("tcpdump is not installed")
     wanted, stop = frozenset([free_port()]), threading.Event()
     gaps = GapBook(tmp_path / "gaps.jsonl", lambda line: None)
     series = Series(tmp_path / "bus", Kind.BUS, Rotation(10**9, 1 << 20))
     recorder = BusRecorder(CaptureOptions("tcpdump", "lo"), series, gaps, lambda: wanted, stop)
-    thread = threading.Thread(target=recorder.run)
-    thread.start()
+    threading.Thread(target=recorder.run, name=THREAD).start()
     try:
         wait_for(lambda: series.head or gaps.count, "tcpdump to listen")
         if gaps.count:
             pytest.skip(f"tcpdump may not capture here: {gaps.read()[0].detail}")
         yield recorder
     finally:
-        stop.set()
-        thread.join(60)
+        end(recorder)
 
 
 def end(recorder: BusRecorder) -> None:
     """Stop it, and wait until its files are whole."""
     recorder.stop.set()
-    wait_for(lambda: recorder._run is None and not recorder.series.partial, "the recorder to end")
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(60)
 
 
 def numbers_in(packets: list[bytes]) -> set[int]:
