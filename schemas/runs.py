@@ -28,7 +28,7 @@ RUNS = Table(
             CLUSTER,
             required("run_id", TEXT, "id of the run"),
             required("job", TEXT, "job"),
-            required("state", TEXT, "running (or killed), complete or failed"),
+            required("state", TEXT, "running (or killed), complete, failed or set aside"),
             required("version", TEXT, "program version"),
             required("started_at", TIME, "start, by the clock of the job"),
             optional("ended_at", TIME, "end; null while running, or if killed"),

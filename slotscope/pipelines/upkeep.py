@@ -32,7 +32,7 @@ from slotscope.runtime.storage.delta_files import (
     remove_old_files,
     retry,
 )
-from slotscope.runtime.storage.runs import State, drop_stage
+from slotscope.runtime.storage.runs import FAILURES, State, drop_stage
 from slotscope.runtime.text import plural
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
@@ -44,7 +44,7 @@ _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minute
 def list_snapshots(root: str) -> Answer:
     """Return every snapshot under *root* by its job, the youngest last: *at* is the latest time in its inputs.
 
-    ``state`` is finished, partial (some inputs could not be read), or, where no run of the job has finished it, running or failed.
+    ``state`` is finished, partial (some inputs could not be read), or, where no run of the job has finished it, running, failed or set aside.
     Raises `InputError` where *root* holds no snapshot.
     """
     latest: dict[tuple[str, str], dict[str, Any]] = {}
@@ -174,7 +174,7 @@ def maintain(
     rows += [
         (f"snapshot {row[0]}", None, None, f"{row[-1]}: run {row[2]} again, or {FORGET} {row[0]} --apply")
         for row in listed
-        if row[-1] in (State.RUNNING, State.FAILED)
+        if row[-1] in (State.RUNNING, *FAILURES)
     ]
     return Answer(("table", "files_joined", "files_removed", "note"), rows)
 

@@ -139,6 +139,7 @@ def test_a_cluster_that_cannot_be_followed_is_set_aside_until_the_next_start(
     (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
     assert POISONED in line
     assert "ZeroDivisionError: poisoned" in line
+    assert [run["cluster"] for run in read_rows(str(root), RUNS, state="set aside")] == [POISONED]
     reached = messages(root)
     assert 0 < reached[POISONED] < reached["eu"]
 

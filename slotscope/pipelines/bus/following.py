@@ -64,7 +64,7 @@ from slotscope.runtime.progress import silence
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import Run, State, begin_together, close_together
+from slotscope.runtime.storage.runs import FAILURES, Run, State, begin_together, close_together
 from slotscope.runtime.text import plural, printable
 from slotscope.sources.bus.evidence import JOB
 from slotscope.sources.bus.files import RecordedInput, recorded_inputs
@@ -73,8 +73,6 @@ from slotscope.sources.files import expand
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import FollowOptions
 
-SET_ASIDE: Final = "set aside: "
-"""Beginning of the reason in silver/runs of a cluster that is no longer followed."""
 TASKS_A_CORE: Final = 2
 """Tasks for each that runs at the same time: clusters differ in how much is new."""
 READ_BY_FOLDS: Final = (
@@ -116,7 +114,7 @@ def standing(root: str, clusters: Sequence[str], batch: Batch) -> BatchClusters:
     if not delta_files.exists(root, RUNS):
         return BatchClusters(frozenset(), frozenset())
     where = delta_files.any_of("snapshot_id", clusters)
-    failed = _failed(root, where)
+    set_aside = _set_aside(root, where)
     columns = ("snapshot_id", "version", "options")
     rows = delta_files.read_rows(root, REPLAY_STATE, columns=columns, where=where, part=CAPTURE_PART)
     readable = [row for row in rows if row["version"] == STATE_VERSION]
@@ -125,17 +123,17 @@ def standing(root: str, clusters: Sequence[str], batch: Batch) -> BatchClusters:
         frozenset(
             name for name, last in reached.items() if batch.stream == last.stream and batch.number <= last.number
         ),
-        failed | (frozenset(row["snapshot_id"] for row in rows) - reached.keys()),
+        set_aside | (frozenset(row["snapshot_id"] for row in rows) - reached.keys()),
     )
 
 
-def _failed(root: str, where: str) -> frozenset[str]:
+def _set_aside(root: str, where: str) -> frozenset[str]:
     """The snapshots that were set aside by their last run."""
-    ended = f"{where} AND {delta_files.any_of('state', (State.COMPLETE, State.FAILED))}"
-    columns = ("snapshot_id", "reason")
+    ended = f"{where} AND {delta_files.any_of('state', (State.COMPLETE, *FAILURES))}"
+    columns = ("snapshot_id", "state")
     rows = delta_files.read_rows(root, RUNS, columns=columns, where=ended, order_by="started_at", job=JOB)
-    last = {row["snapshot_id"]: row["reason"] or "" for row in rows}
-    return frozenset(name for name, reason in last.items() if reason.startswith(SET_ASIDE))
+    last = {row["snapshot_id"]: row["state"] for row in rows}
+    return frozenset(name for name, state in last.items() if state == State.SET_ASIDE)
 
 
 def fold_together(spark: SparkSession, replays: Sequence[HistoryReplay]) -> list[FoldOutcome]:
@@ -177,7 +175,7 @@ def _complete(
         raise
     for run, folded in results:
         if folded.outcome is None:
-            run.abandon(f"{SET_ASIDE}{folded.line}")
+            run.abandon(folded.line, State.SET_ASIDE)
     return [folded for _, folded in results]
 
 

@@ -15,7 +15,7 @@ from slotscope.reports.index import FLEET, SNAPSHOT, read_cards
 from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import any_of, exists, query_rows
-from slotscope.runtime.storage.runs import KEY_JOBS, REPLAY_JOBS, State
+from slotscope.runtime.storage.runs import FAILURES, KEY_JOBS, REPLAY_JOBS, State
 
 UNEVEN: Final = 1.25
 """A fullest master above this much of the mean is trouble."""
@@ -244,7 +244,7 @@ SELECT cluster, snapshot_id, job, state, data_at, ended_at, partial, reason FROM
     SELECT *, row_number() OVER (
         PARTITION BY cluster, job, state
         ORDER BY CASE WHEN state = '{State.COMPLETE}' THEN data_at END DESC NULLS LAST, ended_at DESC
-    ) AS place FROM runs WHERE {{}} AND state IN ('{State.COMPLETE}', '{State.FAILED}')
+    ) AS place FROM runs WHERE {{}} AND {any_of("state", (State.COMPLETE, *FAILURES))}
 ) WHERE place = 1"""
 _WEIGHTS: Final = {"memory_bytes": "of memory", "serialized_bytes": "of bytes", "keys": "of keys"}
 """Loads to compare masters by; the first known one counts."""
@@ -333,8 +333,7 @@ def _failed(runs: list[dict[str, Any]]) -> tuple[FailedRun, ...]:
     return tuple(
         FailedRun(run["job"], _ms(run["ended_at"]) or 0, run["reason"] or "")
         for run in runs
-        if run["state"] == State.FAILED
-        and ended[run["job"], State.FAILED] > ended.get((run["job"], State.COMPLETE), -1)
+        if run["state"] in FAILURES and ended[run["job"], run["state"]] > ended.get((run["job"], State.COMPLETE), -1)
     )
 
 

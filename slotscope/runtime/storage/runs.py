@@ -54,6 +54,11 @@ class State(StrEnum):
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"
+    SET_ASIDE = "set aside"
+    """It failed, and the follower leaves its snapshot out until the next start, which reads all files of that again."""
+
+
+FAILURES: Final = (State.FAILED, State.SET_ASIDE)
 
 
 @dataclass(slots=True)
@@ -236,15 +241,15 @@ class Run:
         """The earlier runs among *rows* of silver/runs; raises TryAgainError where there is a later one, or this one is not there."""
         mine = self._mine(rows)
         earlier = [row for row in mine if (row["began_at"] or 0) < self._number]
-        if any(row["state"] != State.FAILED for row in mine if row not in earlier and row["run_id"] != self.run_id):
+        if any(row["state"] not in FAILURES for row in mine if row not in earlier and row["run_id"] != self.run_id):
             raise TryAgainError(f"{self.root}: another {self.job} of {self.name} began during this run; run it again")
         if self.run_id not in {row["run_id"] for row in mine}:
             raise TryAgainError(f"{self.root}: snapshot {self.name} was deleted during this run; run it again")
         return earlier
 
-    def abandon(self, reason: str) -> None:
-        """Record that this run failed for *reason*, and remove its staged rows, if the root is writable."""
-        failed = self._row(State.FAILED) | {"reason": reason[: stores.REASON_CHARS_MAX]}
+    def abandon(self, reason: str, state: State = State.FAILED) -> None:
+        """Record with *state* that this run failed for *reason*, and remove its staged rows, if the root is writable."""
+        failed = self._row(state) | {"reason": reason[: stores.REASON_CHARS_MAX]}
         with suppress(InputError, TryAgainError):
             delta_files.commit_rows(self.root, RUNS, [failed], all_equal({"run_id": self.run_id}))
         drop_stage(self.root, self.run_id)
