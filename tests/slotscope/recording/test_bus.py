@@ -115,6 +115,8 @@ def test_the_gap_of_dropped_packets_begins_at_the_count_before(recorder):
     assert recorder._run is not None
     run = recorder._run
     wait_for(lambda: run.counted_ns, "a count")
+    run.ask_counts = lambda: None
+    wait_for(lambda: run.counted_ns == run._asked_ns, "the answer on the way")
     counted_ns = run.counted_ns
     run.dropped = 7
     wait_for(lambda: recorder.gaps.read(), "the gap")
