@@ -61,7 +61,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
             if loads
             else "owners, open slots or keys left behind are not as planned"
         )
-        tell(f"{why}: run this again to plan anew")
+        tell(f"{why}: run this again for a new plan")
         return PROMISE_BROKEN
     return cli.IMPOSSIBLE if stored.plan.conflicts else cli.OK
 

@@ -54,20 +54,20 @@ class Uploader:
         self._stop.set()
         self._thread.join()
         end_s = time.monotonic() + FINISH_S
-        while not self._bring_all() and time.monotonic() < end_s:
+        while not self._upload_all() and time.monotonic() < end_s:
             time.sleep(min(RETRY_S[0], max(0.0, end_s - time.monotonic())))
         waiting = len(self._finished())
         if waiting:
             self._point.tell(
-                f"{plural(waiting, 'file')} could not be brought to {self._target}: start again with the same words"
+                f"{plural(waiting, 'file')} could not be uploaded to {self._target}: start the recorder again with the same options"
             )
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            wait_s = TURN_S if self._bring_all() else min(RETRY_S[0] * 2.0 ** min(self._failed, 16), RETRY_S[1])
+            wait_s = TURN_S if self._upload_all() else min(RETRY_S[0] * 2.0 ** min(self._failed, 16), RETRY_S[1])
             self._stop.wait(wait_s)
 
-    def _bring_all(self) -> bool:
+    def _upload_all(self) -> bool:
         """Upload every finished file, the oldest first, then the file of gaps; whether the store accepted all."""
         try:
             for path in self._finished():
