@@ -81,6 +81,8 @@ def printable(text: str, limit: int = 2000, *, ascii_only: bool = False) -> str:
     is cut.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + ("~" if ascii_only else "…")
+    if cut.isascii() and cut.isprintable():
+        return cut
     return "".join(_pieces(cut, ascii_only, escape_backslash=False))
 
 
