@@ -84,7 +84,7 @@ class Hooks:
         """Notify both, or those that *failed*, the result of an earlier call, names; return the failures in a few words, empty without any."""
         if self.reports_url:
             report = report | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(report['page'])}"}
-        names = {part.partition(": ")[0] for part in failed.split("; ")}
+        names = {part.partition(": ")[0] for part in failed.split("; ") if part}
         program, host = shlex.split(self.command)[:1], self._host
         due = names & {*program, host} or {*program, host}
         failures = (
