@@ -42,6 +42,8 @@ _OURS = re.compile(
     r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.(?:InputError|PlaceError)): (?P<message>.*)$",
     re.MULTILINE,
 )
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+"""The end of a Python trace in the text of an error of Spark."""
 _REFUSED_KINDS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _REFUSED = re.compile(
     rf"^\s*(?:{'|'.join(kind.__name__ for kind in _REFUSED_KINDS)}): \[Errno \d+\] (?P<why>[^:\n]*): "
@@ -103,11 +105,10 @@ def describe(error: BaseException) -> Failure:
         return Failure(UNEXPECTED, f"{refused[0]}: tables are as they were before; make room and run this again")
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OF_SPARK:
         return Failure(BAD_INPUT, NEEDS_SPARK)
+    raised = _RAISED.findall(str(error)) if _is_sparks(error) else []
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
-    return Failure(
-        UNEXPECTED,
-        printable(f"{type(error).__name__}: {first}"[:LINE_CHARS_MAX]) + "; run again with --debug",
-    )
+    line = raised[-1] if raised else f"{type(error).__name__}: {first}"
+    return Failure(UNEXPECTED, printable(line[:LINE_CHARS_MAX]) + "; run again with --debug")
 
 
 def no_room(error: BaseException) -> re.Match[str] | None:

@@ -57,6 +57,13 @@ def test_an_error_of_an_executor_is_its_own_line(kind, last, line):
     assert describe(kind(TRACE.format(last=last))) == (BAD_INPUT, line)
 
 
+def test_an_unexpected_error_of_an_executor_is_named():
+    """Not the exception of Spark around it."""
+    failure = describe(PySparkException(TRACE.format(last="ZeroDivisionError: division by zero")))
+
+    assert failure == (UNEXPECTED, "ZeroDivisionError: division by zero; run again with --debug")
+
+
 def test_text_of_another_exception_is_not_mistaken_for_an_executors():
     """Only Spark's own exceptions carry traces of executors."""
     failure = describe(ValueError("cluster_core.errors.DecodeError: x: offset 1: bad"))
