@@ -30,8 +30,6 @@ class Uploader:
     """
 
     def __init__(self, point: Point, target: str) -> None:
-        self.files = 0
-        """Uploaded so far."""
         self._point, self._target = point, target.rstrip("/")
         self._stop = threading.Event()
         self._failed = 0
@@ -75,7 +73,6 @@ class Uploader:
                 with suppress(FileNotFoundError):  # deleted to keep the bounds of the spool
                     self._bring(path.read_bytes(), f"{path.parent.name}/{path.name}")
                     path.unlink()
-                    self.files += 1
             self._bring_gaps()
         except (OSError, ValueError) as error:
             if not self._failed:

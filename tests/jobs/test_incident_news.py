@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from schemas.history import REPLAYS
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
+from slotscope.pipelines.bus import incident_news
 from slotscope.pipelines.bus.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import read_rows
@@ -118,20 +120,25 @@ def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     assert changes == [(OPEN, False), (CLOSED, True)]
 
 
-def test_only_failed_notifications_are_repeated(root, receiver, tmp_path) -> None:
+def test_only_failed_notifications_are_repeated(root, receiver, tmp_path, monkeypatch) -> None:
     """A command that took an incident does not get it a second time because a webhook refused it; nor is the incident printed again."""
     heard = tmp_path / "heard"
     receiver.status = 503
     hooks = Hooks(f"tee -a {heard}", f"http://127.0.0.1:{receiver.server_port}/secret")
     spread_news(str(root), [SNAPSHOT], hooks)
     once = heard.read_text()
+    assert spread_news(str(root), [SNAPSHOT], hooks) == [], "a receiver that is down for a minute gets it later"
 
+    monkeypatch.setattr(incident_news, "RETRY_NS", 0)
     again = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert once
     assert heard.read_text() == once
     assert [notice["incident_id"] for notice in receiver.posted] == 2 * known(root)
     assert again == [f"{SNAPSHOT}: {incident}: not delivered: 127.0.0.1: HTTP 503" for incident in known(root)]
+    monkeypatch.setattr(incident_news, "SLOW_S", -1)
+    assert spread_news(str(root), [SNAPSHOT], hooks) == again
+    assert len(receiver.posted) == 2 * len(known(root)) + 1, "a receiver that hangs does not hold up the follower"
 
 
 def test_an_incident_missing_in_later_files_is_withdrawn(root, receiver) -> None:
@@ -143,6 +150,10 @@ def test_an_incident_missing_in_later_files_is_withdrawn(root, receiver) -> None
     replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
 
     lines = spread_news(str(root), [SNAPSHOT], hooks)
+    (replay,) = read_rows(str(root), REPLAYS, snapshot_id=SNAPSHOT)
+    replace_rows(str(root), REPLAYS, [replay | {"first_ns": replay["last_ns"]}], snapshot_id=SNAPSHOT)
+    replace_rows(str(root), INCIDENTS, [], snapshot_id=SNAPSHOT)
+    assert spread_news(str(root), [SNAPSHOT], hooks) == [], "files that are lost disprove nothing"
 
     first, last = receiver.posted[0]["alerts"][0], receiver.posted[-1]["alerts"][0]
     assert [last[name] for name in ("labels", "fingerprint")] == [first[name] for name in ("labels", "fingerprint")]

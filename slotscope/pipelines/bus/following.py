@@ -432,11 +432,8 @@ class Follower:
             if result.outcome is None:
                 self._set_cluster_aside(result.cluster, result.line)
             else:
-                self._report(
-                    ClusterBatch(
-                        result.cluster, batch.number, len(todo[result.cluster]), result.seconds, result.outcome
-                    )
-                )
+                count = len(todo[result.cluster])
+                self._report(ClusterBatch(result.cluster, batch.number, count, result.seconds, result.outcome))
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
         for line in spread_news(root, sorted(files), self._hooks):
             news.write(f"{line}\n")

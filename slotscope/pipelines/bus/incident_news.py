@@ -15,12 +15,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cluster_core.instants import write_instant
+from schemas.history import REPLAYS
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
 from schemas.table import Table
 from slotscope.reports.delivery import Page, deliver, report_path
@@ -40,8 +41,12 @@ OPEN, CLOSED, WITHDRAWN = "open", "closed", "withdrawn"
 COMMAND_S: Final = 60
 WEBHOOK_S: Final = 10
 """How long a command or a webhook may take."""
-ATTEMPTS_MAX: Final = 5
+SLOW_S: Final = 5
+"""A receiver that fails after more than this gets nothing else in this batch."""
+ATTEMPTS_MAX: Final = 12
 """Attempts to deliver a state."""
+RETRY_NS: Final = 10_000_000_000
+"""The wait before the second attempt; it doubles each time."""
 _COLUMNS: Final = (
     "incident", "incident_id", "kind", "variant", "subject", "subject_address", "winner", "winner_address", "started_ns", "ended_ns",
     "summary",
@@ -57,6 +62,8 @@ class Hooks:
     form: str = "json"
     reports_url: str = ""
     """Address of ROOT/reports for links to pages; empty: their paths."""
+    slow: dict[str, str] = field(default_factory=dict)
+    """Receivers that failed slowly in this batch, and the reasons."""
 
     @classmethod
     def of(cls, request: FollowOptions) -> Hooks:
@@ -75,57 +82,45 @@ class Hooks:
         if not is_command or not is_web:
             raise InputError("--on-incident takes a command, --webhook an address that begins with http:// or https://")
 
-    @property
-    def _host(self) -> str:
-        """Host of the webhook: the rest of an address may hold a secret."""
-        return urlsplit(self.webhook).hostname or ""
-
     def notify(self, report: dict[str, Any], failed: str = "") -> str:
         """Notify both, or those that *failed*, the result of an earlier call, names; return the failures in a few words, empty without any."""
         if self.reports_url:
             report = report | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(report['page'])}"}
-        names = {part.partition(": ")[0] for part in failed.split("; ") if part}
-        program, host = shlex.split(self.command)[:1], self._host
-        due = names & {*program, host} or {*program, host}
-        failures = (
-            self._run(json.dumps(report).encode(), report) if due.issuperset(program) else "",
-            self._post(json.dumps(FORMS[self.form](report)).encode()) if host in due else "",
-        )
-        return "; ".join(filter(None, failures))
+        receivers = {shlex.split(self.command)[0]: self._run} if self.command else {}
+        if self.webhook:  # by its host: the rest of an address may hold a secret
+            receivers[urlsplit(self.webhook).hostname or ""] = self._post
+        names = {part.partition(": ")[0] for part in failed.split("; ")}
+        due = names & receivers.keys() or receivers.keys()
+        failures = {name: reason for name, reason in self.slow.items() if name in due}
+        for name in due - failures.keys():
+            started = time.monotonic()
+            try:
+                receivers[name](report)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                failures[name] = _reason(error)
+                if time.monotonic() - started > SLOW_S:
+                    self.slow[name] = failures[name]
+        return "; ".join(f"{name}: {reason}" for name, reason in sorted(failures.items()))
 
-    def _run(self, document: bytes, report: dict[str, Any]) -> str:
-        if not self.command:
-            return ""
-        arguments = shlex.split(self.command)
+    def _run(self, report: dict[str, Any]) -> None:
         known = {
             f"SLOTSCOPE_{name.upper()}": str(report[name] or "")
             for name in ("cluster", "incident_id", "kind", "state", "page")
         }
-        try:
-            ended = subprocess.run(
-                arguments,
-                input=document,
-                env=os.environ | known,
-                timeout=COMMAND_S,
-                stdout=subprocess.DEVNULL,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{arguments[0]}: {_reason(error)}"
-        return f"{arguments[0]}: exit code {ended.returncode}" if ended.returncode else ""
+        subprocess.run(
+            shlex.split(self.command),
+            input=json.dumps(report).encode(),
+            env=os.environ | known,
+            timeout=COMMAND_S,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
 
-    def _post(self, document: bytes) -> str:
-        if not self.webhook:
-            return ""
-        host = self._host
+    def _post(self, report: dict[str, Any]) -> None:
+        document = json.dumps(FORMS[self.form](report)).encode()
         request = urllib.request.Request(self.webhook, document, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=WEBHOOK_S):
-                return ""
-        except urllib.error.HTTPError as error:
-            return f"{host}: HTTP {error.code}"
-        except (OSError, ValueError) as error:
-            return f"{host}: {_reason(error)}"
+        with urllib.request.urlopen(request, timeout=WEBHOOK_S):
+            pass
 
 
 def _alertmanager(report: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +154,10 @@ FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
 
 def _reason(error: Exception) -> str:
     """Return the reason of *error* without an address: it may hold a secret."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}"
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"exit code {error.returncode}"
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
     reason = inner.strerror if isinstance(inner, OSError) else None
     return reason or type(inner).__name__
@@ -168,12 +167,15 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
     """Write pages and notify of incidents that changed in *clusters* since the last call; return a line for each change."""
     if not clusters:
         return []
+    hooks.slow.clear()
     rows = _by_cluster(root, INCIDENTS, clusters, *_COLUMNS, order_by="incident")
     states = _by_cluster(root, INCIDENT_STATES, clusters)
+    replays = _by_cluster(root, REPLAYS, clusters, "first_ns")
     lines, known = [], {}
     for cluster in clusters:
         before = {state["incident_id"]: state for state in states.get(cluster, [])}
-        news = _spread(root, cluster, rows.get(cluster, []), before, hooks)
+        first_ns = next((row["first_ns"] or 0 for row in replays.get(cluster, [])), 0)
+        news = _spread(root, cluster, rows.get(cluster, []), before, first_ns, hooks)
         if news is not None:
             known[cluster] = before | {state["incident_id"]: state for state in news.states}
             lines += news.lines
@@ -196,12 +198,18 @@ class _News(NamedTuple):
 
 
 def _spread(
-    root: str, cluster: str, now: list[dict[str, Any]], before: Mapping[str, dict[str, Any]], hooks: Hooks
+    root: str,
+    cluster: str,
+    now: list[dict[str, Any]],
+    before: Mapping[str, dict[str, Any]],
+    first_ns: int,
+    hooks: Hooks,
 ) -> _News | None:
-    """Write the pages of one cluster and report its changes; None without any."""
+    """Write the pages of one cluster, which is known since *first_ns*, and report its changes; None without any."""
     ids = {row["incident_id"] for row in now}
     listed = [(row, _state_of(row)) for row in now]
-    listed += [(_withdrawn(state), WITHDRAWN) for name, state in before.items() if name not in ids]
+    missing = [(_withdrawn(state), state["state"]) for name, state in before.items() if name not in ids]
+    listed += [(row, WITHDRAWN) for row, state in missing if state != CLOSED or row["started_ns"] >= first_ns]
     due = [(row, state) for row, state in listed if _is_due(row, state, before.get(row["incident_id"]))]
     if not due:
         return None
@@ -243,7 +251,8 @@ def _withdrawn(state: dict[str, Any]) -> dict[str, Any]:
 def _is_due(row: dict[str, Any], state: str, before: dict[str, Any] | None) -> bool:
     if before is None or before["state"] != state or before["summary"] != row["summary"]:
         return True
-    return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX
+    retry_ns = before["told_ns"] + (RETRY_NS << before["attempts"]) // 2
+    return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX and time.time_ns() >= retry_ns
 
 
 def _report(cluster: str, row: dict[str, Any], before: dict[str, Any] | None, hooks: Hooks, news: _News) -> None:

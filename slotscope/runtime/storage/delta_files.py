@@ -167,6 +167,10 @@ def _write(
     is_new, now_ms = isinstance(target, str), time.time_ns() // 1_000_000
     if isinstance(rows, pa.Table):
         stores.check_room(target if is_new else target.table_uri.removeprefix("file://"), rows.nbytes)
+    if not is_new:  # its comments stay: Delta refuses others
+        stored = {field.name: field for field in pa.schema(target.schema())}
+        fields = (stored[f.name] if f.name in stored and stored[f.name].type == f.type else f for f in rows.schema)
+        rows = rows.cast(pa.schema(fields))
     marks = [Transaction(name, number, now_ms) for name, number in numbers.items()]
     write_deltalake(
         target, rows, **how, schema_mode="merge", name=table.name, description=table.about, configuration=table.properties,

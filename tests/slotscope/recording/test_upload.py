@@ -68,7 +68,7 @@ def test_finished_files_are_uploaded_whole_and_leave_the_spool(store, tmp_path):
     (spool.point.folder / "gaps.jsonl").write_text("a gap\n")
     uploader = Uploader(spool.point, TARGET)
     uploader.start()
-    wait_for(lambda: uploader.files == 3, "three files to be brought")
+    wait_for(lambda: len(store.names("landing")) == 4, "three files and the gaps to be brought")
     uploader.close()
     spool.point.close(0)
 
@@ -91,7 +91,7 @@ def test_an_unavailable_store_loses_nothing_within_the_bound(store, tmp_path, mo
     wait_for(lambda: bool(spool.lines), "the store to be missed", 60)
     names.append(spool.add(2))
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
-    wait_for(lambda: uploader.files == 3, "the files to be brought", 60)
+    wait_for(lambda: len(store.names("landing")) == 3, "the files to be brought", 60)
     uploader.close()
     spool.point.close(0)
 

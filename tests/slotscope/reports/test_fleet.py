@@ -18,9 +18,8 @@ from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.delivery import deliver, document_of
-from slotscope.reports.fleet.report import FleetReport, load_fleet, sparkline, troubles
+from slotscope.reports.fleet.report import load_fleet, sparkline, troubles
 from slotscope.reports.terminal import print_document
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.runs import Run, State, begin_together
 from tests.benches.program import slotscope
 from tests.builders.history_report import history_report
@@ -166,9 +165,3 @@ def test_a_fleet_is_shown_without_spark_and_as_json(root, capsys):
     assert output["verdict"].startswith(
         "7 clusters: 1 with open incidents, 2 with a failed last run, 1 read in part, 1 with a master above"
     )
-
-
-def test_an_unused_root_is_reported(tmp_path):
-    assert FleetReport(0, [], {}).verdict == "No cluster has a finished or a failed run."
-    with pytest.raises(InputError, match="no cluster there; is --root right"):
-        load_fleet(str(tmp_path), 0)
