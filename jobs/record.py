@@ -108,7 +108,7 @@ def command(request: Request) -> None:
     is_remote = "://" in landing
     point = Point(
         Path(request.spool if is_remote else landing) / cluster / name,
-        Rotation(_ns(request.every.total_seconds()), request.file_bytes),
+        Rotation(int(request.every.total_seconds() * 1e9), request.file_bytes),
         Bounds(request.keep_bytes, age_ns),
         _tell if not request.quiet else _be_quiet,
         is_spool=is_remote,
@@ -181,10 +181,6 @@ def _check(request: Request) -> None:
         raise InputError("--keep-bytes must be at least --file-bytes, --keep-hours more than 0")
     if min(request.info_every, request.slot_stats_every).total_seconds() < 0:
         raise InputError("--info-every and --slot-stats-every must not be negative")
-
-
-def _ns(seconds: float) -> int:
-    return int(seconds * 1e9)
 
 
 def _tell(line: str) -> None:

@@ -104,15 +104,11 @@ def test_opening_and_closing_are_notified_once_each(root, receiver) -> None:
     hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/")
     spread_news(str(root), [SNAPSHOT], hooks)
     first = len(receiver.posted)
-    number, ended_ns = next(
-        (row["incident"], row["ended_ns"])
-        for row in read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
-        if row["ended_ns"] is not None
-    )
+    closed = next(row for row in read_rows(str(root), INCIDENTS, snapshot_id=SNAPSHOT) if row["ended_ns"] is not None)
 
-    change(root, number, ended_ns=None)
+    change(root, closed["incident"], ended_ns=None)
     opened = spread_news(str(root), [SNAPSHOT], hooks)
-    change(root, number, ended_ns=ended_ns, summary="It grew.")
+    change(root, closed["incident"], ended_ns=closed["ended_ns"], summary="It grew.")
     grown = spread_news(str(root), [SNAPSHOT], hooks)
 
     assert len(opened) == len(grown) == 1

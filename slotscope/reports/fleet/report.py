@@ -90,26 +90,22 @@ class FleetReport:
         """How many clusters have which trouble, and which is the most uneven, in one sentence."""
         if not self.clusters:
             return "No cluster has a finished or a failed run."
+        old = sum(is_old(cluster.taken_at_ms, self.now_ms) for cluster in self.clusters)
         counts = (
             (sum(bool(cluster.open_incidents) for cluster in self.clusters), "with open incidents"),
             (sum(bool(cluster.failed) for cluster in self.clusters), "with a failed last run"),
             (sum(bool(cluster.last_day) for cluster in self.clusters), "with incidents in the last 24 h"),
             (sum(cluster.is_partial for cluster in self.clusters), "read in part"),
             (sum((cluster.skew or 0) > UNEVEN for cluster in self.clusters), f"with a master above {UNEVEN}× the mean"),
-            (
-                sum(is_old(cluster.taken_at_ms, self.now_ms) for cluster in self.clusters),
-                "with dumps older than two days",
-            ),
+            (old, "with dumps older than two days"),
         )
         problems = [f"{text.count(number)} {problem}" for number, problem in counts if number]
-        whole = text.plural(len(self.clusters), "cluster")
+        whole = f"{text.plural(len(self.clusters), 'cluster')}: {', '.join(problems) or 'no trouble'}"
         worst = max(self.clusters, key=lambda cluster: cluster.skew or 0)
-        uneven = (
-            ""
-            if worst.skew is None
-            else f"; the most uneven is {text.printable(worst.cluster, 60)} with {worst.skew:.2f}× the mean {worst.skew_by}"
-        )
-        return f"{whole}: {', '.join(problems) or 'no trouble'}{uneven}."
+        if worst.skew is None:
+            return f"{whole}."
+        name = text.printable(worst.cluster, 60)
+        return f"{whole}; the most uneven is {name} with {worst.skew:.2f}× the mean {worst.skew_by}."
 
 
 def is_old(at_ms: int | None, now_ms: int) -> bool:
