@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -80,16 +81,13 @@ def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Cluste
     return batches
 
 
-def follow_when_alone(spark: Any, root: Path, landing: Path) -> None:
+def follow_when_alone(spark: Any, root: Path, landing: Path) -> list[ClusterBatch]:
     """A JVM outlives the process that was killed by a moment."""
     for _ in range(5):
-        try:
-            follow(spark, root, landing)
-        except TryAgainError:
-            time.sleep(5)
-        else:
-            return
-    follow(spark, root, landing)
+        with suppress(TryAgainError):
+            return follow(spark, root, landing)
+        time.sleep(5)
+    return follow(spark, root, landing)
 
 
 def replay(spark: Any, root: Path, landing: Path, **options: Any) -> Replayed:
@@ -231,8 +229,15 @@ def test_a_stream_continues_only_with_its_first_options_and_states(spark, tmp_pa
         follow(spark, tmp_path / "root", tmp_path / "landing", node_timeout_ms=2000)
 
 
-def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(spark, tmp_path) -> None:
-    """All of it if its files are there; else the follower reports the loss and continues from the first file left."""
+def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(spark, tmp_path, monkeypatch) -> None:
+    """All of it if its files are there, once; else the follower reports the loss and continues from the first file left."""
+
+    def arrive(self: Follower, cluster: str) -> Any:
+        put(late)
+        return landed(self, cluster)
+
+    landed = Follower._landed
+    monkeypatch.setattr(Follower, "_landed", arrive)
     files = landing_files(tmp_path / "landing", seconds=3, aligned=True, packets_max=1200)
     ends = sorted({file.ended_ns for file in files})
     early = [file for file in files if file.ended_ns == ends[0]]
@@ -241,14 +246,16 @@ def test_a_state_of_another_version_makes_the_follower_read_the_landing_again(sp
     for name, is_gone in (("kept", False), ("lost", True)):
         root = tmp_path / name
         put(early)
-        follow(spark, root, tmp_path / "landing")
+        follow(spark, root, tmp_path / "landing", lateness=timedelta(0))
         DeltaTable(root / history.REPLAY_STATE.name).update({"version": "1"})
         for file in early if is_gone else ():
             file.path.unlink()
-        put(late)
-        follow(spark, root, tmp_path / "landing")
+        put(late[:-2])
+        follow(spark, root, tmp_path / "landing", lateness=timedelta(0))
         (replay,) = read_rows(str(root), history.REPLAYS)
         texts += [warning["text"] for warning in replay["warnings"] if warning["code"] == "state"]
+        follow(spark, root, tmp_path / "landing", lateness=timedelta(0))
+        assert read_rows(str(root), history.LATE_FILES) == [], "files that came after the batch was listed"
         counts.append(len(read_rows(str(root), history.BUS_MESSAGES)))
         for file in late:
             file.path.unlink()

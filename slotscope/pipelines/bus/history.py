@@ -375,7 +375,7 @@ class HistoryReplay:
                     f"{problem}: record each as its own --cluster, also after a rebuild",
                 )
             )
-        known = len(state.options["files"]) if state is not None else 0
+        known = len(state.options["files"].keys() & self._inputs.sizes()) if state is not None else 0
         notes = [*self._states.warnings, *caveats, *gold.notes]
         outcome = outcome_of(request, self._inputs, facts, known, notes, run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)

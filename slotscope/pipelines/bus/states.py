@@ -142,7 +142,7 @@ class States:
 
     def table(self, read: Rows, replayed_rows: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
-        files = self._inputs.sizes() if self._batch is None else {}
+        files = self._inputs.sizes() if self._batch is None or self._request.restart else {}  # a batch has new ones
         reached = {name: facts[name] for name in ("last_ns", "has_captures")}
         options = self._options() | {"files": files, "batch": self._batch_id(), **reached}
         common = {
