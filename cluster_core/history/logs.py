@@ -23,22 +23,11 @@ HEALTH: Final = {
     EventKind.FAIL_CLEARED: "noflags",
 }
 EVENTS: Final = (
-    EventKind.FAIL_DECIDED,
-    EventKind.FAIL_LEARNED,
-    EventKind.VOTE,
-    EventKind.VOTE_REFUSED,
-    EventKind.STATE_OK,
-    EventKind.STATE_FAIL,
-    EventKind.ELECTION_STARTED,
-    EventKind.ELECTION_SCHEDULED,
-    EventKind.ELECTION_STALLED,
-    EventKind.ELECTION_RESET,
-    EventKind.MANUAL_FAILOVER_REQUESTED,
-    EventKind.MANUAL_FAILOVER_FORCED,
-    EventKind.MANUAL_FAILOVER_MFSTART,
-    EventKind.MANUAL_FAILOVER_PAUSED,
-    EventKind.MANUAL_FAILOVER_TIMED_OUT,
-)
+    EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.VOTE, EventKind.VOTE_REFUSED, EventKind.STATE_OK,
+    EventKind.STATE_FAIL, EventKind.ELECTION_STARTED, EventKind.ELECTION_SCHEDULED, EventKind.ELECTION_STALLED,
+    EventKind.ELECTION_RESET, EventKind.MANUAL_FAILOVER_REQUESTED, EventKind.MANUAL_FAILOVER_FORCED,
+    EventKind.MANUAL_FAILOVER_MFSTART, EventKind.MANUAL_FAILOVER_PAUSED, EventKind.MANUAL_FAILOVER_TIMED_OUT,
+)  # fmt: skip
 """Log lines that are events of their node."""
 REPORTS: Final = (EventKind.REPORT_ADDED, EventKind.REPORT_REMOVED)
 SAME_NS: Final = 1_500_000_000

@@ -34,6 +34,20 @@ Samples = Mapping[tuple[str, Source], Sequence[MetricSample]]
 """Samples by node and source, in time order."""
 
 
+def without_refuted(samples: Samples) -> Samples:
+    """Drop failed scrapes of nodes that answered polls less than `CLOCK_NS` apart around them: only the exporter failed."""
+
+    def is_refuted(node: str, scrape: MetricSample) -> bool:
+        answers = samples.get((node, Source.POLL), ())
+        at = bisect_left(answers, scrape.ts_ns, key=lambda answer: answer.ts_ns)
+        return 0 < at < len(answers) and answers[at].ts_ns - answers[at - 1].ts_ns < CLOCK_NS
+
+    return {
+        (node, source): [scrape for scrape in mine if scrape.up is not False or not is_refuted(node, scrape)]
+        for (node, source), mine in samples.items()
+    }
+
+
 # -- processes --------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip.causes import Refusal
+from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.history.promotions import Promoted, Sighting, merge_sightings, seen_in_logs, seen_in_views
 from cluster_core.history.statements import TICK_NS
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
@@ -138,7 +139,10 @@ def _variant_unseen(history: History, promoted: Promoted) -> str:
         spell.from_ns <= promoted.max_ns and (spell.to_ns is None or spell.to_ns > promoted.min_ns)
         for spell in history.pfail_spells.get(promoted.old, [])
     )
-    return "automatic" if is_failing else "unknown"
+    voters = history.voting_masters_at(promoted.winner, promoted.min_ns)
+    failing = [node for node in voters if history.is_failing(node, promoted.min_ns)]
+    has_majority = not voters or len(voters) - len(failing) >= quorum_of(len(voters))
+    return "automatic" if is_failing and has_majority else "unknown"
 
 
 def failover_of(
@@ -290,44 +294,24 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
         after = [row for row in rows if row.valid_to_ns is None or row.valid_to_ns > promotion.ts_ns]
         row = next((row for row in after if adopts(row, promotion.epoch)), None)
         if row is not None and history.view_at(observer, promotion.winner, promotion.ts_ns) is not None:
-            ts_ns = max(row.valid_from_ns, promotion.ts_ns)
-            steps.append(
-                Step(
-                    ts_ns,
-                    EventKind.ADOPTED,
-                    observer,
-                    promotion.winner,
-                    promotion.epoch or None,
-                    detail=row.cause,
-                    ref=row.ref,
-                )
-            )
+            ts_ns, epoch = max(row.valid_from_ns, promotion.ts_ns), promotion.epoch or None
+            step = Step(ts_ns, EventKind.ADOPTED, observer, promotion.winner, epoch, detail=row.cause, ref=row.ref)
+            steps.append(step)
     return steps
 
 
 def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
     """Return when the old master follows the winner."""
-    steps: list[Step] = []
-    for span in history.header_claims.get(promotion.old, []):
+    old = promotion.old
+    for span in history.header_claims.get(old, []):
         if span.from_ns <= promotion.ts_ns:
             continue
         if span.is_master and span.config_epoch >= promotion.epoch:
             break  # it is a master again
         if span.replicaof:
-            amount = span.first_offset
-            steps.append(
-                Step(
-                    span.from_ns,
-                    EventKind.DEMOTED,
-                    promotion.old,
-                    span.replicaof,
-                    span.config_epoch,
-                    amount,
-                    ref=span.first_ref,
-                )
-            )
-            break
-    return steps
+            epoch, offset = span.config_epoch, span.first_offset
+            return [Step(span.from_ns, EventKind.DEMOTED, old, span.replicaof, epoch, offset, ref=span.first_ref)]
+    return []
 
 
 RESYNC_NS: Final = 60_000_000_000

@@ -163,11 +163,7 @@ class _Replacement(NamedTuple):
 
 
 def _replacements(
-    history: History,
-    promotions: list[Promotion],
-    joins: list[Step],
-    attachments: list[Step],
-    forgotten: list[Incident],
+    history: History, promotions: list[Promotion], joins: list[Step], attachments: list[Step], forgotten: list[Incident]
 ) -> list[_Replacement]:
     """Pair each forgotten node with one that joined its shard at about the same time."""
     attached = {step.actor: step for step in attachments if step.kind == EventKind.REPLICA_ATTACHED}

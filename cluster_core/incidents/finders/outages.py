@@ -241,7 +241,19 @@ def _lacks(history: History, node: str, episodes: Sequence[Episode]) -> list[Int
             lack if lack.to_max_ns is None else lack._replace(to_max_ns=lack.to_max_ns + REJOIN_NS) for lack in lacks
         ]
     limited = (_limited(lack, served) for lack in lacks)
-    return [*(_since_order(lack, restarts) for lack in limited), *cut_off, *_refusals(history, node)]
+    ordered = (_since_order(lack, restarts) for lack in limited)
+    return [*ordered, *cut_off, *_refusals(history, node), *_lost_id(history, node)]
+
+
+def _lost_id(history: History, node: str) -> Iterator[Interval]:
+    """Yield the outage since a process has a new id: the slots of the old one stay unserved until another node takes them."""
+    for old, _, ts_ns in history.resets:
+        if old == node:
+            bits = history.slots_owned(node, ts_ns - 1)
+            owners = [other for other in history.nodes if bits & history.slots_owned(other, history.last_ns)]
+            is_open = bool(bits) and set(owners) <= {node}
+            end_ns = None if is_open else max(ts_ns, history.last_ns)
+            yield Interval(node, InterruptionReason.DOWN, ts_ns, ts_ns, ts_ns, end_ns)
 
 
 def _add(intervals: list[Interval], silence: Interval) -> None:
@@ -302,6 +314,7 @@ def _by_replicas(history: History, node: str, low_ns: int, high_ns: int) -> tupl
         line.ts_ns
         for line in history.lines.of_kinds(low_ns, high_ns + LINK_NS, EventKind.MASTER_LINK_LOST)
         if line.observer != node
+        and not history.is_failing(node, line.ts_ns)  # a replica that hung notices late
         and master_followed(history.lines, line.observer, line.ts_ns) == node
         and not history.lines.between(line.observer, line.ts_ns - LINK_NS, line.ts_ns + LINK_NS, *LEAVES)
     ]

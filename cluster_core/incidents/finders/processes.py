@@ -55,9 +55,20 @@ def _overlaps(history: History, group: Sequence[Restart]) -> bool:
     by_start = sorted(group, key=lambda restart: restart.start_ns)
     if any(not later.how and later.start_ns - start.start_ns < DOWN_NS_MIN for start, later in pairwise(by_start)):
         return True
-    downs = sorted((down_of(history, restart).from_max_ns, restart.start_ns) for restart in group)
+    downs = sorted((_down_by_ns(history, restart), restart.start_ns) for restart in group)
     started = accumulate((start_ns for _, start_ns in downs), max)
     return any(end_ns < start_ns for start_ns, (end_ns, _) in zip(started, downs[1:], strict=False))
+
+
+def _down_by_ns(history: History, restart: Restart) -> int:
+    """Return the latest end of the process; one that others marked PFAIL had ended before."""
+    marks = (spell.from_ns for spell in history.pfail_spells.get(restart.node, ()))
+    return min(
+        [
+            down_of(history, restart).from_max_ns,
+            *(ts_ns for ts_ns in marks if restart.end_min_ns <= ts_ns <= restart.start_ns),
+        ]
+    )
 
 
 def _is_covered(restart: Restart, incidents: Iterable[Incident]) -> bool:

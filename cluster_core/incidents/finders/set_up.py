@@ -17,10 +17,7 @@ HANDSHAKES: Final = (Cause.MEET, Cause.HANDSHAKE_ANSWERED)
 """Causes of a node without a cluster learning of another node."""
 SETTLE_NS: Final = 10_000_000_000
 """Maximum time for replicas to attach after the cluster is complete."""
-PARTS: Final = {
-    IncidentKind.MEMBERSHIP: ("joined", "replicas changed"),
-    IncidentKind.SLOTS_ASSIGNED: ("taken",),
-}
+PARTS: Final = {IncidentKind.MEMBERSHIP: ("joined", "replicas changed"), IncidentKind.SLOTS_ASSIGNED: ("taken",)}
 """Kinds and variants of incidents that form a set-up."""
 
 

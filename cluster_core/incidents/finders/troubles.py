@@ -78,7 +78,7 @@ def _lost_link(history: History, ends: list[str], marks: list[Episode]) -> Incid
 
 
 def _shard(history: History, episode: Episode) -> str:
-    claim = history.header_claim_at(episode.subject, episode.started_ns)
+    claim = history.claim_at(episode.subject, episode.started_ns)
     return episode.subject if claim is None else claim.replicaof or episode.subject
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from cluster_core.history.logs import logged_views
 from cluster_core.history.processes import data_losses, restarts_of, resyncs_of
 from cluster_core.history.service import InterruptionReason, Interval
 from cluster_core.history.statements import Lines, LoggedLine
@@ -12,7 +15,7 @@ from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import summary_of
 from cluster_core.kinds import EventKind, IncidentKind, Source
-from cluster_core.replay.rows import EventRow
+from cluster_core.replay.rows import EventRow, NodeViewRow
 
 S = 1_000_000_000
 MASTER, REPLICA, THIRD = ("a" * 40, "b" * 40, "c" * 40)
@@ -46,9 +49,9 @@ def wiped(keys: int) -> list[LoggedLine]:
     return [*restart(MASTER, 10), *follows]
 
 
-def history(lines: list[LoggedLine]) -> History:
+def history(lines: list[LoggedLine], rows: Iterable[NodeViewRow] = ()) -> History:
     times = [entry.ts_ns for entry in lines]
-    return History([], [], {}, node_timeout_ms=2000, first_ns=min(times), last_ns=max(times), lines=Lines(lines))
+    return History(rows, [], {}, node_timeout_ms=2000, first_ns=min(times), last_ns=max(times), lines=Lines(lines))
 
 
 def test_a_restart_has_the_end_of_the_old_process_and_the_start_of_the_new_one() -> None:
@@ -152,18 +155,20 @@ def test_simultaneous_restarts_are_not_a_rolling_restart() -> None:
 
 
 def test_killed_processes_that_start_together_were_down_together() -> None:
-    """Their logs do not tell when they ended, but that of a replica which lost its link does."""
+    """Their logs do not tell when they ended, but that of a replica which lost its link or a mark of FAIL does."""
     follows = (
         line(THIRD, 1, "master-connecting", "10.0.0.1:7001", "S"),
         line(THIRD, 9.8, "master-link-lost", role="S"),
     )
-    for start_s, more in ((10.2, ()), (11.6, follows)):
+    marked = line(THIRD, 9, "fail-decided")._replace(subject=REPLICA)
+    for start_s, more in ((10.2, ()), (11.6, follows), (20.0, (marked,))):
         ends = {MASTER: 10.0, REPLICA: start_s, THIRD: 40.0}
         lines = [line(node, at_s, "started") for node, end_s in ends.items() for at_s in (0, end_s)]
 
-        (incident,) = find_incidents(history([*lines, *more]))
+        lines += more
+        incidents = find_incidents(history(lines, logged_views((), Lines(lines))))
 
-        assert (incident.kind, incident.variant) == ("restart", "together")
+        assert [incident.variant for incident in incidents if incident.kind == "restart"] == ["together"]
 
 
 def test_slots_that_moved_between_two_restarts_count_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 from cluster_core.formats.prometheus_answer import MetricReader, MetricSample
 from cluster_core.gossip.causes import Cause
 from cluster_core.history.processes import Restart
-from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes
+from cluster_core.history.samples import StateChange, sampled_restarts, silences, state_changes, without_refuted
 from cluster_core.history.service import InterruptionReason
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
@@ -220,3 +220,11 @@ def test_a_replica_far_behind_its_master_has_its_largest_certain_lag() -> None:
 
 def test_a_restarted_master_with_new_offsets_shows_no_lag() -> None:
     assert lagging(1_000, 50_000_000, 0, 10) == []
+
+
+def test_a_failed_scrape_between_two_answers_is_the_exporters_failure() -> None:
+    """It may have lost its password; the node answered polls meanwhile."""
+    scrapes = [sample(at, up=at not in (3, 9)) for at in (1, 3, 5, 9)]
+    kept = without_refuted({(MASTER, Source.POLL): of("x", 1, 2, 3.5, 4.5), (MASTER, Source.METRICS): scrapes})
+
+    assert kept[MASTER, Source.METRICS] == [scrapes[0], *scrapes[2:]]
