@@ -26,13 +26,9 @@ class GapSeen(NamedTuple):
 
 
 CONCLUDED: Final = (
-    EventKind.LAST_SIGN,
-    EventKind.PFAIL,
-    EventKind.DOUBTED,
-    EventKind.FORGOTTEN,
-    EventKind.KNOWN_AGAIN,
+    EventKind.LAST_SIGN, EventKind.PFAIL, EventKind.DOUBTED, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN,
     EventKind.TOOK_OVER,
-)
+)  # fmt: skip
 """Kinds of steps that may depend on missing messages."""
 
 

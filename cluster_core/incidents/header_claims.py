@@ -116,21 +116,9 @@ class ClaimFolder:
 
     def _begin(self, header: SentHeader) -> ClaimSpan:
         return ClaimSpan(
-            self.node,
-            header.ts_ns,
-            header.ts_ns,
-            header.ref,
-            header.ref,
-            1,
-            header.flags & CLAIMED_FLAGS,
-            header.replicaof,
-            header.current_epoch,
-            header.config_epoch,
-            header.slots,
-            header.state,
-            header.offset,
-            header.offset,
-        )
+            self.node, header.ts_ns, header.ts_ns, header.ref, header.ref, 1, header.flags & CLAIMED_FLAGS, header.replicaof,
+            header.current_epoch, header.config_epoch, header.slots, header.state, header.offset, header.offset,
+        )  # fmt: skip
 
 
 def without_flips(spans: Iterable[ClaimSpan]) -> list[ClaimSpan]:

@@ -12,20 +12,13 @@ from cluster_core.formats.prometheus_answer import MetricSample
 from cluster_core.gossip.causes import Cause, Mechanism
 from cluster_core.history.open_slots import OpenMark, OpenSlot, open_slots
 from cluster_core.history.processes import Restart, Resync, restarts_of, resyncs_of
-from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes
+from cluster_core.history.samples import Samples, StateChange, sampled_restarts, state_changes, without_refuted
 from cluster_core.history.statements import TICK_NS, Lines
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.header_claims import ClaimSpan, without_flips
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.kinds import EventKind, Source
-from cluster_core.replay.rows import (
-    EpochRow,
-    EventRow,
-    FailureReportRow,
-    NodeViewRow,
-    ReplayRow,
-    VoteRow,
-)
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import slot_bits
 
@@ -89,7 +82,7 @@ class History:
         open_marks: Iterable[OpenMark] = (),
     ) -> None:
         self._open_marks = tuple(open_marks)
-        self.samples = samples or {}
+        self.samples = without_refuted(samples or {})
         self.lines = lines or Lines(())
         polls = {node: mine for (node, source), mine in self.samples.items() if source is Source.POLL}
         self.polled_ns = {node: [poll.ts_min_ns for poll in mine] for node, mine in polls.items()}
@@ -168,26 +161,28 @@ class History:
 
     @cached_property
     def resets(self) -> list[tuple[str, str, int]]:
-        """Return old ids, new ids and times of CLUSTER RESET HARD (R82)."""
-        epoch_resets = []
+        """Return old ids, new ids and times of CLUSTER RESET HARD (R82) and of processes without their nodes.conf."""
+        found: dict[str, tuple[str, str, int]] = {}
+        before: dict[tuple[str, int], str] = {}
+        for line in self.lines.of_kinds(0, 1 << 62, EventKind.STARTED, EventKind.IDENTITY):
+            old = before.get((line.ip, line.port), "")
+            if line.ip and old and line.kind == EventKind.IDENTITY and line.observer not in (old, *found):
+                found[line.observer] = (old, line.observer, line.ts_ns)
+            before[line.ip, line.port] = line.observer
         for node in self.observers:
-            rows = self.views.get((node, node), [])
-            if not rows or rows[0].cause not in RENAMED:
+            renamed = next((row for row in self.views.get((node, node), ()) if row.cause in RENAMED), None)
+            if renamed is None:
                 continue
-            old = next(
-                (
-                    other
-                    for other in self.observers
-                    if other != node
-                    and (own := self.views.get((other, other)))
-                    and own[-1].valid_to_ns == rows[0].valid_from_ns
-                    and (own[-1].ip, own[-1].port) == (rows[0].ip, rows[0].port)
-                ),
-                "",
-            )
-            if old:
-                epoch_resets.append((old, node, rows[0].valid_from_ns))
-        return epoch_resets
+            for old in self.observers:
+                own = self.views.get((old, old), ())
+                if (
+                    old != node
+                    and own
+                    and own[-1].valid_to_ns == renamed.valid_from_ns
+                    and (own[-1].ip, own[-1].port) == (renamed.ip, renamed.port)
+                ):
+                    found.setdefault(node, (old, node, renamed.valid_from_ns))
+        return list(found.values())
 
     def poll_pause_ns(self, node: str) -> int:
         """Return the median pause between a node's replies to polls; 0 if unknown."""

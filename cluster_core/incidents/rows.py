@@ -74,8 +74,7 @@ class StepRow(NamedTuple):
     subject: Annotated[str | None, "affected node"]
     epoch: Annotated[Unsigned | None, "epoch of the step"]
     amount: Annotated[
-        int | None,
-        "figure of the kind: reports, slots, observers, replication offset; or the number of acting nodes",
+        int | None, "figure of the kind: reports, slots, observers, replication offset; or the number of acting nodes"
     ]
     detail: Annotated[str, "reason or slots; empty if none"]
     ref: Annotated[MessageRef, "message with the evidence; null for time or another source"]

@@ -93,8 +93,11 @@ def _membership(incident: Incident, names: Names) -> str:
     if incident.variant == "replaced":
         return f"{name_of(incident.winner, names)} replaced {name_of(incident.subject, names)}"
     if incident.variant == "reset":
-        new_id = f" and is {name_of(incident.winner, names)} now" if incident.winner else ": it forgot all other nodes"
-        return f"{nodes} was reset{new_id}"
+        if not incident.winner:
+            return f"{nodes} was reset: it forgot all other nodes"
+        return (
+            f"{nodes} has a new id since a reset or a start without its nodes.conf: {name_of(incident.winner, names)}"
+        )
     moves = [step for step in incident.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]

@@ -147,6 +147,10 @@ class Dispatcher:
         self._connections: dict[int, Connection] = {}
         self._closed: deque[tuple[int, int]] = deque()
         self._homes: dict[str, Endpoint] = {}
+        self._places: dict[str, Endpoint] = {}
+        """Last listening addresses by node id; a process keeps its first one as its name in `_homes`."""
+        self._moved: dict[Endpoint, Endpoint] = {}
+        """Processes by the later addresses at which they listened."""
         self._guesses: dict[str, Endpoint] = {}
         self._alone: dict[str, Endpoint | None] = {}
         self._ids: dict[Endpoint, str] = {}
@@ -185,10 +189,11 @@ class Dispatcher:
         connection = self._connections.get(connection_id)
         if connection is None or connection.opener is None or connection.ends is None:
             return None
-        acceptor = connection.ends[1]
+        opener_end, place = connection.ends
+        acceptor = self._process_at(place)
         if sender and not from_opener and (self._homes.get(sender) != acceptor or self._ids.get(acceptor) != sender):
             return None
-        return KnownConnection(connection.opener, *connection.ends)
+        return KnownConnection(connection.opener, opener_end, acceptor)
 
     def pass_over(self, now_ns: int, count: int) -> int:
         """Count *count* skipped messages, the last at *now_ns*; return the number of the first."""
@@ -254,15 +259,32 @@ class Dispatcher:
         if not sender:
             return True
         if not sighting.from_opener:
-            home = self._homes.setdefault(sender, sighting.acceptor)
-            if home == sighting.acceptor:
-                self._name(home, sender)
+            self._name(self._home_of(sender, sighting.acceptor), sender)
             self._note_process(sighting.acceptor)
         elif not connection.opener_id:
             connection.opener_id = sender
             if sighting.cport:
                 self._guesses.setdefault(sender, Endpoint(sighting.opener.ip, sighting.cport))
         return True
+
+    def _home_of(self, sender: str, place: Endpoint) -> Endpoint:
+        """Return the process of a node that listens at *place* now: its first address, also after a move."""
+        home = self._homes.get(sender)
+        if home is None:
+            home = self._homes[sender] = Endpoint(sender, 0) if self._has_left(place) else self._process_at(place)
+        if self._process_at(place) != home:
+            self._moved[place] = home
+            self.renames += 1
+        self._places[sender] = place
+        return home
+
+    def _process_at(self, place: Endpoint) -> Endpoint:
+        return self._moved.get(place, place)
+
+    def _has_left(self, place: Endpoint) -> bool:
+        """Return whether the last node at *place* listens elsewhere now."""
+        node_id = self._ids.get(self._process_at(place), "")
+        return self._places.get(node_id, place) != place
 
     def _note_process(self, process: Endpoint) -> None:
         known = self._alone.setdefault(process.ip, process)
@@ -295,7 +317,11 @@ class Dispatcher:
         connection = self._connections.get(item.connection) or Connection()
         opener = connection.opener or self._opener_of(item, connection)
         since_ns = connection.spoke_ns.get(item.from_opener, ts_ns)
-        ordered = OrderedEvidence(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
+        speaker = "" if item.from_opener else item.sender
+        acceptor: Endpoint | None = self._homes.get(speaker) or self._process_at(item.acceptor)
+        if item.kind in ("rst", "fin") and not connection.is_open and self._has_left(item.acceptor):
+            acceptor = None  # refused at an old address
+        ordered = OrderedEvidence(self.number, ts_ns, item, opener, acceptor, connection.is_open, since_ns)
         if item.kind == "message":
             connection.spoke_ns[item.from_opener] = ts_ns
         if item.kind in ("syn-ack", "message"):
@@ -308,7 +334,8 @@ class Dispatcher:
         node_id = connection.opener_id
         home = self._homes.get(node_id)
         opener = home or self._guesses.get(node_id) if node_id else self._alone.get(sighting.opener.ip)
-        if opener is None or opener == sighting.acceptor:
+        opener = None if opener is None else self._process_at(opener)
+        if opener is None or opener == self._process_at(sighting.acceptor):
             return None
         if home is not None:
             connection.opener, connection.ends = home, (sighting.opener, sighting.acceptor)

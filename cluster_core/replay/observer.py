@@ -60,12 +60,7 @@ class ObserverReplay:
     """
 
     def __init__(
-        self,
-        address: Endpoint,
-        *,
-        node_timeout_ms: int,
-        profile: Profile | None = None,
-        start_ns: int | None = None,
+        self, address: Endpoint, *, node_timeout_ms: int, profile: Profile | None = None, start_ns: int | None = None
     ) -> None:
         self.address = address
         self._timeout_ms = node_timeout_ms
@@ -140,7 +135,7 @@ class ObserverReplay:
         renamed = _other_id(batch, recorder.view.myself.id)
         for ts_ns, evidence, resumed in batch:
             if renamed is not None and 0 < self._alone_ns < ts_ns and isinstance(evidence, MessageSeen):
-                self._rename(recorder, renamed, evidence.ref)
+                self._rename(recorder, renamed.sender, evidence.ref)
                 renamed = None
             if resumed and ts_ns > self._next_tick_ns:
                 self._next_tick_ns = ts_ns
@@ -154,6 +149,9 @@ class ObserverReplay:
             elif isinstance(evidence, LinkSeen):
                 self._on_link(recorder, evidence)
             elif isinstance(evidence, NodePoll):
+                mine = next((node.node_id for node in evidence.nodes if node.flags & MYSELF), "")
+                if is_node_id(mine) and mine != recorder.view.myself.id:
+                    self._rename(recorder, mine, -1)
                 self._watch.on_poll(evidence)
             else:
                 _follow_log(recorder, evidence)
@@ -177,7 +175,8 @@ class ObserverReplay:
             return None
         begun_ns = batch[0].ts_ns
         start_ns = begun_ns if self._start_ns is None else min(self._start_ns, begun_ns)
-        recorder = self._record(header.sender, self.address, header.port, start_ns)
+        address = self.address if self.address.port else Endpoint("", header.cport)
+        recorder = self._record(header.sender, address, header.port, start_ns)
         self._next_tick_ns = begun_ns
         first = batch[0].evidence
         if isinstance(first, LinkSeen) and first.what == "opened":  # it knew no nodes before
@@ -341,7 +340,7 @@ class ObserverReplay:
         receiver = (link.node if link is not None else None) or ""
         if isinstance(header, Header):
             if header.sender != recorder.view.myself.id and is_node_id(header.sender):
-                self._rename(recorder, header, seen.ref)
+                self._rename(recorder, header.sender, seen.ref)
             self._watch.on_header(header, seen.ref)
         if seen.outbound and header.type == MessageType.PING and receiver:
             recorder.apply(ev.PingSent(receiver, reconnected=fresh), CauseSeen(PING, seen.ref))
@@ -359,14 +358,14 @@ class ObserverReplay:
         self._note_process(recorder, EventKind.PROCESS_STARTED, recorder.now_ns, ref)
         recorder.apply(ev.Restarted(), CauseSeen(Cause.RESTART, ref))
 
-    def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:
+    def _rename(self, recorder: Recorder, node_id: str, ref: int) -> None:
         """Handle a new id of the observer: CLUSTER RESET (R82) closed all its links."""
         now_ns = recorder.now_ns
         linked = any(peer.outbound is not None for peer in recorder.view.nodes.values())
         recorder.now_ns = now_ns if linked or not self._alone_ns else self._alone_ns
-        recorder.rename(header.sender, recorder.now_ns)
+        recorder.rename(node_id, recorder.now_ns)
         self._watch.forget_header()
-        recorder.apply(ev.ResetOrdered(header.sender), CauseSeen(Cause.RESET, ref))
+        recorder.apply(ev.ResetOrdered(node_id), CauseSeen(Cause.RESET, ref))
         recorder.now_ns = now_ns
 
     # -- links ---------------------------------------------------------------------------------------------------
@@ -392,6 +391,8 @@ class ObserverReplay:
         peer = recorder.view.nodes.get(header.sender)
         cause = CauseSeen(Cause.OWN_LINK, seen.ref)
         if peer is None:
+            if recorder.view.at_address(seen.peer.ip, seen.peer.port):
+                return  # a node with another id is known there (R58)
             peer = add_peer(recorder.view, header.sender, header.flags & ROLES or MASTER, recorder.now_ms)
             peer.ip, peer.port, peer.cport = seen.peer.ip, header.port, header.cport
             recorder.note([NodeAdded(peer.id, Cause.OWN_LINK)], cause)

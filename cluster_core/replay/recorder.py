@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause, Field
-from cluster_core.gossip.events import (
-    Changed,
-    Effect,
-    Event,
-    NodeAdded,
-    NodeRemoved,
-    NodeRenamed,
-    ReplyPong,
-)
+from cluster_core.gossip.events import Changed, Effect, Event, NodeAdded, NodeRemoved, NodeRenamed, ReplyPong
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import Prefilter

@@ -219,12 +219,7 @@ class SentMessages:
             self._step(master, gained, since_ns, CauseSeen(Cause.MESSAGE, ref))
 
     def _step(
-        self,
-        holder: Peer,
-        moved: int,
-        since_ns: int,
-        cause: CauseSeen,
-        owners: list[tuple[int, str]] | None = None,
+        self, holder: Peer, moved: int, since_ns: int, cause: CauseSeen, owners: list[tuple[int, str]] | None = None
     ) -> None:
         recorder = self._recorder
         new_owners = self._new_owners.get(cause.ref, []) if owners is None else owners

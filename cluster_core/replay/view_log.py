@@ -112,21 +112,6 @@ class ViewLog:
     def _row(self, node_id: str, row: OpenRow, to_ns: int | None) -> NodeViewRow:
         flags, master, epoch, slots, ip, port, cport, hostname = row.values
         return NodeViewRow(
-            self.observer,
-            node_id,
-            ip,
-            port,
-            cport,
-            hostname,
-            _flags_text(flags),
-            master,
-            epoch,
-            slots_text(slots),
-            bool(ip),
-            row.from_ns,
-            to_ns,
-            row.cause.cause,
-            row.cause.ref,
-            row.min_ns,
-            EVIDENCE.get(row.cause.cause, Source.CAPTURE),
-        )
+            self.observer, node_id, ip, port, cport, hostname, _flags_text(flags), master, epoch, slots_text(slots), bool(ip),
+            row.from_ns, to_ns, row.cause.cause, row.cause.ref, row.min_ns, EVIDENCE.get(row.cause.cause, Source.CAPTURE),
+        )  # fmt: skip

@@ -206,18 +206,18 @@ def test_a_replica_that_is_promoted_ends_the_link_to_its_master_itself() -> None
     assert lacks(failover) == [("unreached", OLD, 1.0, 12.0, 13.05, 13.05)]
 
 
-@pytest.mark.parametrize("why", ["address-updated", "answers"])
-def test_a_link_lost_while_its_master_runs_ends_no_process(why: str) -> None:
-    """A new announced address, or answers to later polls."""
+@pytest.mark.parametrize("why", ["address-updated", "answers", "fail-decided"])
+def test_a_link_lost_at_another_time_ends_no_process(why: str) -> None:
+    """By a new announced address, before answers to polls, or by a replica that hung while others marked its master."""
     polls = [sample for at in range(11) if (sample := MetricSample(at * S, at * S, OLD)) and why == "answers"]
     lines = [
-        *followed(), line(NEW, 5, "address-updated" if not polls else "ready", subject=OLD), line(NEW, 5, "master-link-lost"),
+        *followed(), line(OTHER if why == "fail-decided" else NEW, 5, "ready" if polls else why, subject=OLD), line(NEW, 5.05, "master-link-lost"),
         line(OLD, 20, "started"), line(OLD, 20.1, "ready", role="M"),
     ]  # fmt: skip
 
-    incident = of_kind(find_incidents(history(lines, samples={(OLD, Source.POLL): polls})), "restart")
+    outage = next(filter(None, map(lacks, find_incidents(history(lines, samples={(OLD, Source.POLL): polls})))))
 
-    assert lacks(incident)[0][2:4] == ((10.0 if polls else 1.0), 20.0)
+    assert outage[0][2:4] == ((10.0 if polls else 1.0), 5.0 if why == "fail-decided" else 20.0)
 
 
 def test_an_epoch_without_evidence_is_unknown_and_not_zero() -> None:
@@ -262,3 +262,27 @@ def test_an_outage_of_seconds_is_not_joined_to_one_of_an_hour_before_and_a_new_m
         (NEW, ("unreached", OLD, 21.0, 2000.0, 2001.0, 2001.001)),
         (OLD, ("unreached", NEW, 2001.0, 2060.0, 2061.0, 2061.001)),
     ]
+
+
+def test_slots_of_a_master_that_starts_without_its_nodes_conf_stay_unserved() -> None:
+    """It has a new id then; the process does not serve again as the old one."""
+    lines = [line(OLD, 1, "started"), line(OLD, 20, "started"), line(NEW, 20.1, "identity")._replace(port=7000)]
+
+    incidents = find_incidents(history([*lines, line(OTHER, 60, "ready")], [polled(OLD, "0-99", 1)]))
+
+    assert lacks(of_kind(incidents, "restart")) == [("unserved", OLD, 1.0, 20.0, 20.1, None)]
+    assert summary_of(of_kind(incidents, "membership"), {}).endswith("without its nodes.conf: bbbbbbbb")
+
+
+def test_only_a_majority_of_voters_can_have_elected_a_replica() -> None:
+    """A cluster of one shard has no voter left: the promotion was ordered, which polls do not show."""
+    rows = [
+        row._replace(observer=NEW, node_id=node, flags=flags, valid_from_ns=at * S, valid_to_ns=end and end * S, slots=slots, master_id=master)
+        for row in [polled(NEW, "", 1)._replace(valid_from_min_ns=8 * S)]
+        for node, flags, at, end, slots, master in (
+            (OLD, "master", 1, 5, "0-16383", ""), (OLD, "master,fail?", 5, None, "0-16383", ""),
+            (NEW, "myself,slave", 1, 9, "", OLD), (NEW, "myself,master", 9, None, "0-16383", ""),
+        )
+    ]  # fmt: skip
+
+    assert of_kind(find_incidents(history([line(OTHER, 60, "ready")], rows)), "failover").variant == "unknown"

@@ -90,6 +90,20 @@ def test_a_silent_connection_of_an_address_with_two_processes_has_no_node() -> N
     assert [d.process for d in opened_deliveries] == [HOME_B]
 
 
+def test_a_node_that_listens_at_another_address_stays_one_process() -> None:
+    """A pod has a new address after its restart; refusals at the old one are no end of the new process."""
+    moved = Endpoint("10.0.0.7", 17001)
+    dispatcher, processes = Dispatcher(), []
+    answers = ((A, HOME_A), (A, moved), ("", HOME_A), (A, moved), (B, HOME_A), (A, HOME_A))
+    for number, (node, place) in enumerate(answers):
+        answer = {"sender": node, "from_opener": False, "acceptor": place, "connection": number, "opener": HOME_B}
+        seen = sighting("message" if node else "rst", ts_ns=(1 + 5 * number) * SECOND_NS, **answer)
+        processes += delivered(dispatcher.feed(seen))
+    processes += delivered(dispatcher.finish())
+
+    assert [d.process for d in processes] == [HOME_A, HOME_A, HOME_A, Endpoint(B, 0), HOME_A]
+
+
 def test_a_reset_before_the_connection_was_up_is_a_refusal() -> None:
     dispatcher = Dispatcher()
     dispatcher.feed(sighting("rst", from_opener=False))

@@ -265,6 +265,18 @@ def test_another_id_in_the_own_header_is_a_reset() -> None:
     assert (own.observer, own.valid_from_ns) == ("9" * 40, T0 + round(2.5 * S))
 
 
+def test_another_id_in_an_answer_is_a_reset() -> None:
+    """A process that started without its nodes.conf; a view of the old id would lose all nodes."""
+    tape = Tape()
+    tape.evidence.append(NodePoll(T0, (PolledNode(ME, MASTER | MYSELF, "", 0, 0), PolledNode(A, MASTER, "", 1, 0))))
+    tape.evidence.append(NodePoll(T0 + S, (PolledNode("9" * 40, MASTER | MYSELF, "", 0, 0),)))
+
+    rows = tape.replay()
+
+    assert {(row.observer, row.valid_to_ns) for row in views(rows, A)} == {(ME, T0 + S)}
+    assert [(row.observer, row.cause) for row in views(rows, "9" * 40)] == [("9" * 40, "R82")]
+
+
 def test_a_refusing_process_that_resumes_was_restarted() -> None:
     """R129: FAIL is kept, PFAIL is not."""
     tape = Tape()
