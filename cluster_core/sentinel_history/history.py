@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -93,8 +93,22 @@ def fold_history(evidence: Mapping[str, Sequence[Evidence]]) -> SentinelHistory:
     history.events.sort(key=lambda row: row.ts_ns)
     history.events = [row._replace(event_id=number) for number, row in enumerate(history.events)]
     history.votes.sort(key=lambda row: row.ts_ns)
-    history.votes = [row._replace(vote_id=number) for number, row in enumerate(history.votes)]
+    tries = dict(_tries(history.events))
+    history.votes = [
+        row._replace(vote_id=number, master=tries.get((row.candidate, row.epoch), row.master))
+        for number, row in enumerate(history.votes)
+    ]
     return history
+
+
+def _tries(events: Iterable[SentinelEventRow]) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield leader, epoch and master of each attempt; a vote names no master."""
+    epochs: dict[str, int] = {}
+    for row in events:
+        if row.channel == "+new-epoch":
+            epochs[row.observer] = leading_number(row.text)
+        elif row.channel == "+try-failover" and row.master and row.observer in epochs:
+            yield (row.observer, epochs[row.observer]), row.master
 
 
 class _Fold:
@@ -202,20 +216,9 @@ class _Fold:
         master, number = self.masters[name], leading_number(epoch)
         if voter and leader == self.observer and master.flags & Flag.FORCE_FAILOVER:  # no vote requests
             master.flags = master.flags & ~Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
-        asked = self.observer if voter else leader
-        self.history.votes.append(
-            SentinelVoteRow(
-                0,
-                event.ts_ns,
-                voter[0] if voter else self.observer,
-                asked,
-                name,
-                number,
-                leader,
-                number,
-                leader == asked,
-            )
-        )
+        by, asked = (voter[0], self.observer) if voter else (self.observer, leader)
+        vote = SentinelVoteRow(0, event.ts_ns, by, asked, name, number, leader, number, leader == asked)
+        self.history.votes.append(vote)
 
     def _change(self, watched: Master, channel: str, announcement: Announcement) -> None:
         """Apply an event on a master, or on its replica during a failover."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.story import name_of, plural, seconds
-from cluster_core.kinds import EventKind, IncidentKind
-from cluster_core.sentinel.instance import leading_number
+from cluster_core.kinds import EventKind, IncidentKind, Source
+from cluster_core.sentinel.instance import FailoverState, leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement
 from cluster_core.sentinel_history.history import SentinelHistory
 from cluster_core.sentinel_history.rows import SentinelEventRow, SentinelViewRow
@@ -160,11 +160,11 @@ def steps_between(
     from_ns: int,
     to_ns: int,
     *,
-    is_failure: bool = False,
+    failed: SdownPeriod | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps of the sentinels of master *name* from *from_ns* to *to_ns* in time order.
 
-    *addresses* limits state changes to these instances; *is_failure* adds obstacles to a failover.
+    *addresses* limits state changes to these instances; *failed* adds obstacles to a failover.
     """
     steps: list[Step] = []
     epochs: dict[str, int] = {}
@@ -174,8 +174,8 @@ def steps_between(
         if from_ns <= row.ts_ns <= to_ns:
             steps += _of_event(row, name, addresses, epochs)
     steps += _votes(history, name, from_ns, to_ns)
-    if is_failure:
-        steps += _obstacles(steps, from_ns, to_ns)
+    if failed is not None:
+        steps += _obstacles(steps, to_ns, is_agreed=failed.agreed_ns is not None)
     return tuple(sorted(steps, key=lambda step: step.ts_ns))
 
 
@@ -218,10 +218,12 @@ def _votes(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> Ite
             yield Step(vote.ts_ns, kind, vote.voter, vote.candidate, vote.epoch, detail=detail)
 
 
-def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
-    """Yield the first unmet condition of a failover."""
+def _obstacles(steps: list[Step], to_ns: int, *, is_agreed: bool) -> Iterable[Step]:
+    """Yield the first unmet condition of a failover, as far as logs show it; polls alone show the agreement only."""
     kinds = {step.kind for step in steps}
-    if EventKind.O_DOWN not in kinds:
+    if is_agreed and EventKind.O_DOWN not in kinds:
+        return
+    if not is_agreed:
         agreeing = {step.actor for step in steps if step.kind == EventKind.S_DOWN}
         yield Step(to_ns, EventKind.NO_FAILOVER, "", "", amount=len(agreeing), detail="quorum")
     elif EventKind.ELECTION_STARTED not in kinds:
@@ -263,6 +265,8 @@ class Switch:
     new: str
     epoch: int | None
     adopted_ns: dict[str, int] = field(default_factory=dict)
+    is_exact: bool = False
+    """Whether *epoch* is that of the leader or of a reply; others may know a later one, of another master."""
 
     @property
     def first_ns(self) -> int:
@@ -323,12 +327,12 @@ def _touches(trouble: SdownPeriod, row: SentinelViewRow) -> bool:
 
 def find_switches(views: Sequence[SentinelViewRow]) -> list[Switch]:
     """Return changes of the master's address, merged over all sentinels."""
-    last: dict[str, str] = {}
+    last: dict[str, SentinelViewRow] = {}
     switches: list[Switch] = []
     for row in views:
-        new = f"{row.ip}:{row.port}"
-        old = last.get(row.observer, new)
-        last[row.observer] = new
+        before = last.get(row.observer, row)
+        last[row.observer] = row
+        old, new = f"{before.ip}:{before.port}", f"{row.ip}:{row.port}"
         if old == new:
             continue
         switch = next(
@@ -339,7 +343,10 @@ def find_switches(views: Sequence[SentinelViewRow]) -> list[Switch]:
             switch = Switch(row.master, old, new, row.config_epoch)
             switches.append(switch)
         switch.adopted_ns[row.observer] = row.valid_from_ns
-        switch.epoch = max(switch.epoch or 0, row.config_epoch) or None
+        is_exact = before.failover_state not in ("", FailoverState.WAIT_START.word) or row.source is Source.POLL
+        if is_exact or not switch.is_exact:
+            switch.epoch = (row.config_epoch if is_exact else max(switch.epoch or 0, row.config_epoch)) or None
+            switch.is_exact = is_exact
     return switches
 
 
@@ -437,7 +444,7 @@ def _failure(history: SentinelHistory, trouble: SdownPeriod) -> Incident:
         started_ns=trouble.from_ns,
         ended_ns=trouble.to_ns,
         nodes=tuple(sorted(trouble.observers)),
-        steps=steps_between(history, trouble.name, {trouble.address}, trouble.from_ns, end_ns, is_failure=True),
+        steps=steps_between(history, trouble.name, {trouble.address}, trouble.from_ns, end_ns, failed=trouble),
     )
 
 

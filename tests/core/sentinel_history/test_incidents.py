@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import name_all
-from cluster_core.sentinel_history.evidence import SentinelStarted
+from cluster_core.sentinel_history.evidence import SentinelReplies, SentinelStarted
+from cluster_core.sentinel_history.history import fold_history
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents, step_text, summary_of
 from tests.benches.sentinel_recordings import ME, NAMES, OF_MASTER, OTHER, THIRD, fold, history_of, line, watched
+
+S = 1_000_000_000
+REPLICA = "10.0.0.2:6379 10.0.0.2 6379"
 
 
 def incidents_of(name: str) -> list[tuple[Incident, str, list[str]]]:
@@ -79,6 +83,38 @@ def test_a_failure_without_a_failover_names_the_obstacle() -> None:
     assert summary_of(incident, {}).startswith(
         "10.0.0.1:6379 was marked down by 1 sentinel. No failover: fewer sentinels than the quorum marked it down"
     )
+
+
+def test_replies_alone_show_no_obstacle_to_an_agreed_failure() -> None:
+    """They show O_DOWN and no attempt."""
+    reply = {"name": "mymaster", "ip": "10.0.0.1", "port": "6379"}
+    replies = [
+        SentinelReplies(at * S, at * S, ({**reply, "flags": flags},))
+        for at, flags in ((1, "master"), (3, "s_down,o_down,master"), (9, "master"))
+    ]
+
+    [incident] = find_sentinel_incidents(fold(replies))
+
+    assert incident.variant == "agreed"
+    assert summary_of(incident, {}) == "10.0.0.1:6379 was marked down by 1 sentinel; back after 6.00 s"
+
+
+def test_failovers_of_two_masters_at_once_have_their_own_epochs_and_votes() -> None:
+    """A vote names its epoch only; a follower that heard of both attempts knows the later epoch."""
+    other = "master other 10.0.0.5 6379"
+    down = [line(3000 + at, kind, text) for at, text in enumerate((OF_MASTER, other)) for kind in ("+sdown", "+odown")]
+    leader = [
+        *watched(), line(0, "+monitor", f"{other} quorum 2"), *down,
+        line(3010, "+new-epoch", "3"), line(3010, "+try-failover", OF_MASTER), line(3020, "+vote-for-leader", f"{ME} 3"),
+        line(3030, "+new-epoch", "4"), line(3030, "+try-failover", other), line(3040, "+vote-for-leader", f"{ME} 4"),
+        line(3100, "+elected-leader", OF_MASTER), line(3200, "+promoted-slave", f"slave {REPLICA} @ mymaster 10.0.0.1 6379"),
+        line(3300, "+failover-end", OF_MASTER), line(3300, "+switch-master", "mymaster 10.0.0.1 6379 10.0.0.2 6379"),
+    ]  # fmt: skip
+    follower = [*watched(), *down, line(3050, "+new-epoch", "4"), line(3050, "+vote-for-leader", f"{ME} 3"), leader[-1]]
+
+    incidents = find_sentinel_incidents(fold_history({ME: leader, OTHER: follower}))
+
+    assert [(incident.epoch, incident.votes) for incident in incidents if incident.kind == "failover"] == [(3, 2)]
 
 
 def test_a_vote_for_another_candidate_is_a_refusal() -> None:
