@@ -13,14 +13,7 @@ from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.header_claims import ClaimFolder, ClaimSpan, SentHeader
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.thresholds import Thresholds
-from cluster_core.replay.rows import (
-    EpochRow,
-    EventRow,
-    FailureReportRow,
-    NodeViewRow,
-    ReplayRow,
-    VoteRow,
-)
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.slot_set import slot_bits
 
 S = 1_000_000_000

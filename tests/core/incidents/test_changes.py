@@ -185,13 +185,8 @@ def test_slots_that_change_masters_are_a_resharding(gap_s: float) -> None:
     """For any time without an owner: SETSLOT NODE reaches source and target separately (R124)."""
     incident = the_only(resharded(gap_s=gap_s))
 
-    assert (incident.kind, incident.subject, incident.winner, incident.slots, incident.slot_count) == (
-        "resharding",
-        B,
-        C,
-        "150-199",
-        50,
-    )
+    assert (incident.kind, incident.subject, incident.winner) == ("resharding", B, C)
+    assert (incident.slots, incident.slot_count) == ("150-199", 50)
 
 
 def test_a_resharding_ends_where_one_of_its_nodes_fails() -> None:

@@ -38,11 +38,8 @@ def test_a_failure_and_its_failover_are_one_incident() -> None:
 def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
     incident = only(find_incidents(failover_tale().history()), "failover")
 
-    assert (incident.silence_to_pfail_ms, incident.silence_to_fail_ms, incident.fail_to_election_ms) == (
-        2500,
-        3000,
-        1000,
-    )
+    times = (incident.silence_to_pfail_ms, incident.silence_to_fail_ms, incident.fail_to_election_ms)
+    assert times == (2500, 3000, 1000)
     assert (incident.election_ms, incident.outage_ms, incident.adoption_ms) == (200, 4200, 6350)
     assert (incident.epoch, incident.votes, incident.refusals, incident.slots, incident.slot_count) == (
         4,
@@ -58,30 +55,11 @@ def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return()
 
     assert [step.ts_ns for step in incident.steps] == sorted(step.ts_ns for step in incident.steps)
     assert steps(incident) == [
-        ("last-sign", A, A),
-        ("unreached", A, ""),
-        ("pfail", B, A),
-        ("pfail", C, A),
-        ("pfail", R, A),
-        ("report", C, A),
-        ("fail-decided", B, A),
-        ("fail-learned", C, A),
-        ("fail-learned", R, A),
-        ("state-fail", B, ""),
-        ("election-started", R, A),
-        ("vote", B, R),
-        ("vote", C, R),
-        ("won", R, A),
-        ("adopted", B, R),
-        ("adopted", C, R),
-        ("state-ok", B, ""),
-        ("back", A, A),
-        ("adopted", A, R),
-        ("trusted", B, A),
-        ("trusted", C, A),
-        ("trusted", R, A),
-        ("demoted", A, R),
-    ]
+        ("last-sign", A, A), ("unreached", A, ""), ("pfail", B, A), ("pfail", C, A), ("pfail", R, A), ("report", C, A),
+        ("fail-decided", B, A), ("fail-learned", C, A), ("fail-learned", R, A), ("state-fail", B, ""), ("election-started", R, A),
+        ("vote", B, R), ("vote", C, R), ("won", R, A), ("adopted", B, R), ("adopted", C, R), ("state-ok", B, ""), ("back", A, A),
+        ("adopted", A, R), ("trusted", B, A), ("trusted", C, A), ("trusted", R, A), ("demoted", A, R),
+    ]  # fmt: skip
 
 
 def test_a_refusal_has_its_reason() -> None:

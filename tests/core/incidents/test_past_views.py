@@ -35,13 +35,9 @@ def test_two_views_differ_where_one_did_not_hear_yet() -> None:
     differences = view_differences(view_at(rows(), A, ns(19)), view_at(rows(), B, ns(19)))
 
     assert [(difference.node, difference.field, difference.first, difference.second) for difference in differences] == [
-        (A, "flags", "master", "master,fail"),
-        (A, "slots", "0-99", "-"),
-        (R, "flags", "slave", "master"),
-        (R, "master", A, "-"),
-        (R, "config_epoch", "1", "4"),
-        (R, "slots", "-", "0-99"),
-    ]
+        (A, "flags", "master", "master,fail"), (A, "slots", "0-99", "-"), (R, "flags", "slave", "master"), (R, "master", A, "-"),
+        (R, "config_epoch", "1", "4"), (R, "slots", "-", "0-99"),
+    ]  # fmt: skip
     assert view_differences(view_at(rows(), B, ns(19)), view_at(rows(), B, ns(19))) == []
 
 
@@ -66,16 +62,10 @@ def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, reason: st
 @pytest.mark.parametrize(
     "text",
     [
-        "1700000000.5",
-        "1700000000500",
-        "1700000000500000",
-        "1700000000500000000",
-        "2023-11-14T22:13:20.5Z",
-        "2023-11-14 22:13:20.500",
-        "2023-11-14T23:13:20,5+01:00",
-        "2023-11-14T17:13:20.5-0500",
+        "1700000000.5", "1700000000500", "1700000000500000", "1700000000500000000", "2023-11-14T22:13:20.5Z",
+        "2023-11-14 22:13:20.500", "2023-11-14T23:13:20,5+01:00", "2023-11-14T17:13:20.5-0500",
     ],
-)
+)  # fmt: skip
 def test_a_time_is_read_in_every_usual_form(text: str) -> None:
     assert time_ns(text) == 1_700_000_000_500_000_000
 

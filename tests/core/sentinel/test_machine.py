@@ -154,26 +154,11 @@ def test_a_failover_goes_through_all_its_states():
 
     begin = bench.channels().index("+odown")
     assert bench.channels()[begin : begin + 19] == [
-        "+odown",
-        "+new-epoch",
-        "+try-failover",
-        "+vote-for-leader",
-        "+elected-leader",
-        "+failover-state-select-slave",
-        "+selected-slave",
-        "+failover-state-send-slaveof-noone",
-        "+failover-state-wait-promotion",
-        "-role-change",
-        "+promoted-slave",
-        "+failover-state-reconf-slaves",
-        "+slave-reconf-sent",
-        "+slave-reconf-inprog",
-        "+slave-reconf-done",
-        "+failover-end",
-        "+switch-master",
-        "+slave",
-        "+slave",
-    ]
+        "+odown", "+new-epoch", "+try-failover", "+vote-for-leader", "+elected-leader", "+failover-state-select-slave",
+        "+selected-slave", "+failover-state-send-slaveof-noone", "+failover-state-wait-promotion", "-role-change",
+        "+promoted-slave", "+failover-state-reconf-slaves", "+slave-reconf-sent", "+slave-reconf-inprog",
+        "+slave-reconf-done", "+failover-end", "+switch-master", "+slave", "+slave",
+    ]  # fmt: skip
     assert (bench.master.address, bench.master.config_epoch) == (Address(*R1), 1)
 
 

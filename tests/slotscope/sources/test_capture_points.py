@@ -10,14 +10,7 @@ from cluster_core.formats.capture.pcap import Packet
 from cluster_core.replay.rows import EventRow, NodeViewRow
 from schemas.caveats import Code
 from tests.benches.replayed_captures import Replayed, replay_captures
-from tests.builders.edited_captures import (
-    by_connection,
-    later_by,
-    packets_of,
-    ports_of,
-    split,
-    write,
-)
+from tests.builders.edited_captures import by_connection, later_by, packets_of, ports_of, split, write
 from tests.conftest import DATA
 
 AHEAD_NS = 300_000_000
