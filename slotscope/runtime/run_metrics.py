@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, PlaceError
 from slotscope.runtime.storage.runs import Run
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def metrics_writer(place: str) -> Callable[[Run], None]:
     tables: dict[tuple[str, str], set[str]] = {}
 
     def write(run: Run) -> None:
-        ended_at = datetime.now(UTC)
+        ended_at = run.ended_at or datetime.now(UTC)
         labels = run.job, run.cluster or ""
         values = (
             ended_at.timestamp(), (ended_at - run.started_at).total_seconds(), len(run.inputs), sum(run.inputs.values()),
@@ -93,7 +93,7 @@ def metrics_writer(place: str) -> Callable[[Run], None]:
         try:
             publish()
         except OSError as error:
-            raise InputError(
+            raise PlaceError(
                 f"--metrics {place}: the run is complete, its figures cannot be written: {error.strerror}"
             ) from error
 

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from schemas import history
 from schemas.caveats import Code
 from schemas.runs import RUNS
+from slotscope.pipelines.bus import following
 from slotscope.pipelines.bus.following import Follower, standing
 from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.outcome import Outcome
@@ -76,8 +77,10 @@ def test_a_batch_of_many_clusters_is_one_commit_a_table(spark, tmp_path) -> None
     assert set(runs.values()) == {1}, "a batch takes the row of the batch before"
 
 
-def test_disjoint_followers_share_a_root_and_a_second_follower_of_a_cluster_is_refused(spark, tmp_path) -> None:
-    """Each set has its own checkpoint; a name or a glob makes a set."""
+def test_disjoint_followers_share_a_root_and_a_second_follower_of_a_cluster_is_refused(
+    spark, tmp_path, monkeypatch
+) -> None:
+    """Each set has its own checkpoint; a name or a glob makes a set.  Metrics show a cluster that gets no files any longer."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, packets_max=PACKETS)
     put(files[:6])
@@ -93,6 +96,10 @@ def test_disjoint_followers_share_a_root_and_a_second_follower_of_a_cluster_is_r
     with pytest.raises(InputError, match=r"eu is followed by a follower with other --clusters .*use disjoint"):
         follow(spark, root, landing, clusters=("eu",))
     assert [batch.cluster for batch in follow(spark, root, landing, clusters=("e*",))] == ["eu"]
+    heard = list[Run]()
+    monkeypatch.setattr(following, "observers", [heard.append])
+    assert follow(spark, root, landing, clusters=("e*",)) == []
+    assert [(run.cluster, run.data_at is None, run.inputs != {}) for run in heard] == [("eu", False, True)]
 
 
 def test_two_clusters_with_one_name_are_reported_and_lose_nothing(spark, tmp_path) -> None:

@@ -64,7 +64,7 @@ from slotscope.runtime.progress import silence
 from slotscope.runtime.spark.session import parallelism
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.delta_files import read_rows
-from slotscope.runtime.storage.runs import FAILURES, Run, State, begin_together, close_together
+from slotscope.runtime.storage.runs import FAILURES, Run, State, begin_together, close_together, observers
 from slotscope.runtime.text import plural, printable
 from slotscope.sources.bus.evidence import JOB
 from slotscope.sources.bus.files import RecordedInput, recorded_inputs
@@ -318,7 +318,18 @@ class Follower:
         """Fold present and new files until *stop* is set; raises errors that a retry cannot cure."""
         self._stop = stop
         with suppress(StoppedError):
+            self._retry(self._show_last_runs)
             self._retry(self._follow)
+
+    def _show_last_runs(self) -> None:
+        """Show the last run of each cluster to the observers of runs: in metrics, one without new files is behind, not absent."""
+        root = self._request.root
+        where = f"snapshot_id = cluster AND {delta_files.all_equal({'job': JOB, 'state': State.COMPLETE})}"
+        for row in read_rows(root, RUNS, where=where) if observers and delta_files.exists(root, RUNS) else ():
+            names = ("started_at", "ended_at", "data_at", "partial", "inputs")
+            run = Run(root, JOB, row["cluster"], row["cluster"], **{name: row[name] for name in names})
+            for observe in observers if self._follows(run.name) else ():
+                observe(run)
 
     def _retry(self, attempt: Callable[[], None]) -> None:
         """Call *attempt* until it succeeds; raises errors that a retry cannot cure, and `StoppedError` after a failure where *stop* is set."""

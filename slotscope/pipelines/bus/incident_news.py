@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from cluster_core.instants import write_instant
@@ -171,14 +171,13 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
     rows = _by_cluster(root, INCIDENTS, clusters, *_COLUMNS, order_by="incident")
     states = _by_cluster(root, INCIDENT_STATES, clusters)
     replays = _by_cluster(root, REPLAYS, clusters, "first_ns")
-    lines, known = [], {}
+    lines, known = list[str](), {}
     for cluster in clusters:
         before = {state["incident_id"]: state for state in states.get(cluster, [])}
         first_ns = next((row["first_ns"] or 0 for row in replays.get(cluster, [])), 0)
-        news = _spread(root, cluster, rows.get(cluster, []), before, first_ns, hooks)
-        if news is not None:
-            known[cluster] = before | {state["incident_id"]: state for state in news.states}
-            lines += news.lines
+        changed = _spread(root, cluster, rows.get(cluster, []), before, first_ns, hooks, lines)
+        if changed:
+            known[cluster] = before | {state["incident_id"]: state for state in changed}
     named = {name: row["cluster"] for tables in (states, rows) for name, mine in tables.items() for row in mine}
     runs = [Run(root, JOB, cluster, named[cluster], continues=True) for cluster in known]
     if runs:
@@ -190,13 +189,6 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
     return [printable(line) for line in lines]
 
 
-class _News(NamedTuple):
-    """Return the changed incidents of a cluster and their lines."""
-
-    states: list[dict[str, Any]]
-    lines: list[str]
-
-
 def _spread(
     root: str,
     cluster: str,
@@ -204,25 +196,27 @@ def _spread(
     before: Mapping[str, dict[str, Any]],
     first_ns: int,
     hooks: Hooks,
-) -> _News | None:
-    """Write the pages of one cluster, which is known since *first_ns*, and report its changes; None without any."""
+    lines: list[str],
+) -> list[dict[str, Any]]:
+    """Write the pages of one cluster, which is known since *first_ns*; return its changed states, and add their *lines*."""
     ids = {row["incident_id"] for row in now}
     listed = [(row, _state_of(row)) for row in now]
     missing = [(_withdrawn(state), state["state"]) for name, state in before.items() if name not in ids]
     listed += [(row, WITHDRAWN) for row, state in missing if state != CLOSED or row["started_ns"] >= first_ns]
     due = [(row, state) for row, state in listed if _is_due(row, state, before.get(row["incident_id"]))]
     if not due:
-        return None
+        return []
     report = load_history(root, cluster)
     deliver(report, root=root, html=None, stream=None)
-    news = _News([], [])
+    states = []
     for row, state in due:
         page = report_path(root, cluster, row["incident_id"], page=Page.INCIDENT)
         if state != WITHDRAWN:
-            lines = [line for line in report.incidents if line.number == row["incident"]]
-            write_text(page, render_history(replace(report, incidents=lines, findings=[])))
-        _report(cluster, row | {"state": state, "page": page}, before.get(row["incident_id"]), hooks, news)
-    return news
+            shown = [line for line in report.incidents if line.number == row["incident"]]
+            write_text(page, render_history(replace(report, incidents=shown, findings=[])))
+        known = before.get(row["incident_id"])
+        states.append(_reported(cluster, row | {"state": state, "page": page}, known, hooks, lines))
+    return states
 
 
 def _by_cluster(
@@ -255,16 +249,18 @@ def _is_due(row: dict[str, Any], state: str, before: dict[str, Any] | None) -> b
     return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX and time.time_ns() >= retry_ns
 
 
-def _report(cluster: str, row: dict[str, Any], before: dict[str, Any] | None, hooks: Hooks, news: _News) -> None:
-    """Notify of an incident in a new state, or again after a failure; add its state and lines to *news*."""
+def _reported(
+    cluster: str, row: dict[str, Any], before: dict[str, Any] | None, hooks: Hooks, lines: list[str]
+) -> dict[str, Any]:
+    """Notify of an incident in a new state, or again after a failure; return its state, and add its *lines*."""
     is_same = before is not None and before["state"] == row["state"]
     failure, attempts = (before["failure"] or "", before["attempts"]) if before and is_same else ("", 0)
     if failure or not is_same:
         document = {name: row[name] for name in (*_COLUMNS, "state", "page") if name != "incident"}
         failure, attempts = hooks.notify(document | {"cluster": cluster}, failure), attempts + 1
     if not (before and is_same and before["summary"] == row["summary"]):
-        news.lines.append(f"{cluster}: {row['state']}: {row['summary']} ({row['page']})")
+        lines.append(f"{cluster}: {row['state']}: {row['summary']} ({row['page']})")
     if failure:
-        news.lines.append(f"{cluster}: {row['incident_id']}: not delivered: {failure}")
+        lines.append(f"{cluster}: {row['incident_id']}: not delivered: {failure}")
     report = {name: row[name] for name in ("incident_id", "state", "summary", "page")}
-    news.states.append(report | {"told_ns": time.time_ns(), "failure": failure or None, "attempts": attempts})
+    return report | {"told_ns": time.time_ns(), "failure": failure or None, "attempts": attempts}

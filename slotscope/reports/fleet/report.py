@@ -196,10 +196,7 @@ def to_document(report: FleetReport) -> Document:
 
 
 def _columns(report: FleetReport) -> list[Column]:
-    def age(state: ClusterState, kind: str) -> Cell:
-        name, at_ms = (
-            (state.snapshot, state.taken_at_ms) if kind == "snapshot" else (state.history, state.recorded_until_ms)
-        )
+    def age(kind: str, name: str | None, at_ms: int | None) -> Cell:
         note = "time unknown" if name is not None and at_ms is None else ""
         return Cell(age_s(at_ms, report.now_ms), note, link=report.pages.get(f"{kind} {name}", ""))
 
@@ -213,8 +210,8 @@ def _columns(report: FleetReport) -> list[Column]:
         Column("Masters", Format.COUNT, "masters", on=Place.TERMINAL),
         Column("Keys", Format.COUNT, "keys"),
         Column("Size", Format.SIZE, "size_bytes"),
-        Column("Dump", Format.DURATION, lambda state: age(state, "snapshot")),
-        Column("History", Format.DURATION, lambda state: age(state, "history")),
+        Column("Dump", Format.DURATION, lambda state: age(SNAPSHOT, state.snapshot, state.taken_at_ms)),
+        Column("History", Format.DURATION, lambda state: age(HISTORY, state.history, state.recorded_until_ms)),
         Column(
             "Open",
             Format.COUNT,

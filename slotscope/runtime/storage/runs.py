@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial as bind
+from itertools import product
 from typing import Any, Final
 
 import pyarrow as pa
@@ -82,6 +83,8 @@ class Run:
     rows: dict[Table, int] = field(default_factory=dict)
     checks: list[dict[str, Any]] = field(default_factory=list)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended_at: datetime | None = None
+    """End of a run that is shown again."""
     run_id: str = ""
     is_closed: bool = False
     stored: Mapping[Table, pa.Table] | None = None
@@ -380,8 +383,8 @@ def close_together(runs: Sequence[Run]) -> None:
     for run in runs:
         run.is_closed = True
         drop_stage(root, run.run_id)
-        for observe in observers:
-            observe(run)
+    for run, observe in product(runs, observers):
+        observe(run)
 
 
 def _commit(table: Table, runs: Sequence[Run]) -> None:
