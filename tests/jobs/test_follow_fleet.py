@@ -77,9 +77,7 @@ def test_a_batch_of_many_clusters_is_one_commit_a_table(spark, tmp_path) -> None
     assert set(runs.values()) == {1}, "a batch takes the row of the batch before"
 
 
-def test_disjoint_followers_share_a_root_and_a_second_follower_of_a_cluster_is_refused(
-    spark, tmp_path, monkeypatch
-) -> None:
+def test_disjoint_followers_share_a_root_and_a_second_one_is_refused(spark, tmp_path, monkeypatch) -> None:
     """Each set has its own checkpoint; a name or a glob makes a set.  Metrics show a cluster that gets no files any longer."""
     root, landing = tmp_path / "root", tmp_path / "landing"
     files = landing_files(landing, packets_max=PACKETS)

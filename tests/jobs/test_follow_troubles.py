@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,25 +79,19 @@ def test_a_follower_with_a_full_disk_reports_waits_and_continues(spark, replayed
     assert differences(root, landing, replayed) == {}
 
 
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A disk of 512 kB for the checkpoint of ``tmp_path/root``."""
-    (tmp_path / "root").mkdir()
-    with mounted(tmp_path / "root" / "checkpoints", 512) as place:
-        yield place
-
-
 @pytest.mark.long
-def test_a_full_disk_below_the_checkpoint_is_one_line_and_costs_no_row(spark, replayed, tmp_path, small_disk) -> None:
-    landing, files = tmp_path / "landing", landing_files(tmp_path / "landing", packets_max=PACKETS)
-    root, filler = small_disk.parent, small_disk / "filler"
-    for part in (files[:6], files[6:]):
-        put(part)
-        with filled(filler, 0), pytest.raises(TryAgainError, match="No space left on device"):
+def test_a_full_disk_below_the_checkpoint_is_one_line_and_costs_no_row(spark, replayed, tmp_path) -> None:
+    landing, root = tmp_path / "landing", tmp_path / "root"
+    files = landing_files(landing, packets_max=PACKETS)
+    root.mkdir()
+    with mounted(root / "checkpoints", 512) as small_disk:
+        for part in (files[:6], files[6:]):
+            put(part)
+            with filled(small_disk / "filler", 0), pytest.raises(TryAgainError, match="No space left on device"):
+                follow(spark, root, landing)
             follow(spark, root, landing)
-        follow(spark, root, landing)
 
-    assert differences(root, landing, replayed) == {}
+        assert differences(root, landing, replayed) == {}
 
 
 @pytest.mark.slow

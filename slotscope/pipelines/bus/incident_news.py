@@ -36,6 +36,7 @@ from slotscope.sources.files import write_text
 if TYPE_CHECKING:
     from slotscope.pipelines.bus.options import FollowOptions
 
+Row = dict[str, Any]
 JOB = "follow"
 OPEN, CLOSED, WITHDRAWN = "open", "closed", "withdrawn"
 COMMAND_S: Final = 60
@@ -82,7 +83,7 @@ class Hooks:
         if not is_command or not is_web:
             raise InputError("--on-incident takes a command, --webhook an address that begins with http:// or https://")
 
-    def notify(self, report: dict[str, Any], failed: str = "") -> str:
+    def notify(self, report: Row, failed: str = "") -> str:
         """Notify both, or those that *failed*, the result of an earlier call, names; return the failures in a few words, empty without any."""
         if self.reports_url:
             report = report | {"page": f"{self.reports_url.rstrip('/')}/{posixpath.basename(report['page'])}"}
@@ -102,7 +103,7 @@ class Hooks:
                     self.slow[name] = failures[name]
         return "; ".join(f"{name}: {reason}" for name, reason in sorted(failures.items()))
 
-    def _run(self, report: dict[str, Any]) -> None:
+    def _run(self, report: Row) -> None:
         known = {
             f"SLOTSCOPE_{name.upper()}": str(report[name] or "")
             for name in ("cluster", "incident_id", "kind", "state", "page")
@@ -116,14 +117,14 @@ class Hooks:
             check=True,
         )
 
-    def _post(self, report: dict[str, Any]) -> None:
+    def _post(self, report: Row) -> None:
         document = json.dumps(FORMS[self.form](report)).encode()
         request = urllib.request.Request(self.webhook, document, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=WEBHOOK_S):
             pass
 
 
-def _alertmanager(report: dict[str, Any]) -> dict[str, Any]:
+def _alertmanager(report: Row) -> Row:
     """The body of Alertmanager's webhook, version 4."""
     labels = {"alertname": "SlotscopeIncident", **{name: report[name] for name in ("cluster", "incident_id", "kind")}}
     notes = {"summary": report["summary"], "page": report["page"]}
@@ -141,12 +142,12 @@ def _alertmanager(report: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slack(report: dict[str, Any]) -> dict[str, Any]:
+def _slack(report: Row) -> Row:
     """The body of an incoming webhook of Slack, Mattermost or Rocket.Chat."""
     return {"text": f"{report['cluster']}: {report['kind']} {report['state']}: {report['summary']}\n{report['page']}"}
 
 
-FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+FORMS: Final[dict[str, Callable[[Row], Row]]] = {
     "json": dict, "alertmanager": _alertmanager, "slack": _slack,
 }  # fmt: skip
 """Bodies of webhooks."""
@@ -190,14 +191,8 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
 
 
 def _spread(
-    root: str,
-    cluster: str,
-    now: list[dict[str, Any]],
-    before: Mapping[str, dict[str, Any]],
-    first_ns: int,
-    hooks: Hooks,
-    lines: list[str],
-) -> list[dict[str, Any]]:
+    root: str, cluster: str, now: list[Row], before: Mapping[str, Row], first_ns: int, hooks: Hooks, lines: list[str]
+) -> list[Row]:
     """Write the pages of one cluster, which is known since *first_ns*; return its changed states, and add their *lines*."""
     ids = {row["incident_id"] for row in now}
     listed = [(row, _state_of(row)) for row in now]
@@ -221,37 +216,35 @@ def _spread(
 
 def _by_cluster(
     root: str, table: Table, clusters: Sequence[str], *columns: str, order_by: str = ""
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Row]]:
     """The rows of *table* by cluster."""
     names = ("snapshot_id", "cluster", *columns) if columns else ()
     where = delta_files.any_of("snapshot_id", clusters)
-    by_cluster: dict[str, list[dict[str, Any]]] = {}
+    by_cluster: dict[str, list[Row]] = {}
     for row in delta_files.read_rows(root, table, columns=names, where=where, order_by=order_by):
         by_cluster.setdefault(row["snapshot_id"], []).append(row)
     return by_cluster
 
 
-def _state_of(row: dict[str, Any]) -> str:
+def _state_of(row: Row) -> str:
     return OPEN if row["ended_ns"] is None else CLOSED
 
 
-def _withdrawn(state: dict[str, Any]) -> dict[str, Any]:
+def _withdrawn(state: Row) -> Row:
     """Return the row of an incident that later files disproved, from its state."""
     kind, _, started_ns = state["incident_id"].rsplit("-", 2)
     known = {"incident_id": state["incident_id"], "summary": state["summary"], "kind": kind}
     return dict.fromkeys(_COLUMNS) | known | {"started_ns": int(started_ns), "ended_ns": state["told_ns"]}
 
 
-def _is_due(row: dict[str, Any], state: str, before: dict[str, Any] | None) -> bool:
+def _is_due(row: Row, state: str, before: Row | None) -> bool:
     if before is None or before["state"] != state or before["summary"] != row["summary"]:
         return True
     retry_ns = before["told_ns"] + (RETRY_NS << before["attempts"]) // 2
     return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX and time.time_ns() >= retry_ns
 
 
-def _reported(
-    cluster: str, row: dict[str, Any], before: dict[str, Any] | None, hooks: Hooks, lines: list[str]
-) -> dict[str, Any]:
+def _reported(cluster: str, row: Row, before: Row | None, hooks: Hooks, lines: list[str]) -> Row:
     """Notify of an incident in a new state, or again after a failure; return its state, and add its *lines*."""
     is_same = before is not None and before["state"] == row["state"]
     failure, attempts = (before["failure"] or "", before["attempts"]) if before and is_same else ("", 0)
