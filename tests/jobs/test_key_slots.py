@@ -172,8 +172,8 @@ def test_the_report_has_the_figures_of_the_tables(recorded_root):
     assert report.warnings == []
     (note,) = load_report(str(recorded_root), "before", now_ms=1_795_350_000_000).warnings
     assert (note.severity, note.code) == ("note", "snapshot_age")
-    assert "before/node-7001.rdb started 2026-11-21 12:18:51 UTC, " in note.text
-    assert note.text.endswith(" before this report; 3 dumps started within 1 s")
+    assert "before/node-7001.rdb dates from 2026-11-21 12:18:51 UTC, " in note.text
+    assert note.text.endswith(" before this report; 3 inputs within 1 s")
     assert {source.kind for source in report.sources} == {"rdb"}
 
 

@@ -29,7 +29,7 @@ def snapshot(spark, tmp_path_factory):
     home = recorded_log(SERVER, LOG, folder)
     request = Request(root=str(folder / "root"), aof=[str(home)])
     check_request(request)
-    report = run(spark, request)
+    report = run(spark, request, now_ms=2_000_000_000_000)
     return cache(lambda table: read_rows(request.root, table)), report
 
 
@@ -78,13 +78,15 @@ def test_commands_are_counted_by_name_and_minute(snapshot):
 
 
 def test_the_largest_keys_are_those_that_live(snapshot):
-    rows, _ = snapshot
+    rows, report = snapshot
     truth = recorded_truth(SERVER, LOG)
     for row in rows(BIG_KEYS):
         kind, count, expiry = truth[row["db"], bytes(row["key"])]
         assert (row["type"], row["elements"], row["expire_at_ms"]) == (kind, count, expiry if expiry >= 0 else None)
     (source,) = rows(SOURCES)
     assert (source["kind"], source["keys"]) == ("aof", len(truth))
+    (age,) = [warning.text for warning in report.warnings if warning.code == "snapshot_age"]
+    assert f"{LOG} dates from 2026-11-21 10:19:43 UTC" in age, "the time of the last write, not of the base"
 
 
 def small_log(folder, name="appendonly.aof", **changed):

@@ -230,8 +230,8 @@ class Search:
             best, last = walks.find(nearest, UNBOUNDED, (MEND,), BYTES_FIRST)
             ends += [_tuple(last)] + ([] if best is None else [_tuple(best)])
         within = [at for at in ends if self._keeps(at)]
-        least = min(within, key=self.moved, default=None)
-        near = min(ends, key=lambda at: (self.badness(at), self.moved(at)))
+        least = min(within, key=lambda at: (self.moved(at), count_ranges(at)), default=None)
+        near = min(ends, key=lambda at: (self.badness(at), self.moved(at), count_ranges(at)))
         return least, near
 
     def _fewer_bytes(self, best: Owners) -> Owners:

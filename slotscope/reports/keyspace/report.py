@@ -126,21 +126,22 @@ def load_report(root: str, snapshot_id: str, now_ms: int | None = None) -> Keysp
 
 
 def _warnings(head: dict[str, Any], sources: Sequence[Row], now_ms: int | None) -> list[Caveat]:
-    """The stored warnings, gravest first, and the age of the oldest dump: tables have times only."""
+    """The stored warnings, gravest first, and the age of the oldest input: tables have times only."""
     caveats = [Caveat.of(**warning) for warning in head["warnings"] if warning["code"] != Code.SNAPSHOT_AGE]
-    started_s = {
+    dated_s = {
         source.source: int(at)
         for source in sources
-        if (at := dict(source.facts).get("ctime", "")).isdecimal() and len(at) < 19
+        if (at := dict(source.facts).get("last_s" if source.kind == "aof" else "ctime", "")).isdecimal()
+        and len(at) < 19
     }
-    if now_ms is not None and started_s:
-        oldest = min(started_s, key=lambda source: (started_s[source], source))
-        start_s = started_s[oldest]
-        if now_ms - start_s * 1000 >= AGE_MS_MIN:
-            age = text.duration(now_ms // 1000 - start_s)
-            message = f"later writes are missing: {text.printable(oldest)} started {text.moment(start_s * 1000)}, {age} before this report"
-            if len(started_s) > 1:
-                message += f"; {len(started_s)} dumps started within {text.duration(max(started_s.values()) - start_s)}"
+    if now_ms is not None and dated_s:
+        oldest = min(dated_s, key=lambda source: (dated_s[source], source))
+        oldest_s = dated_s[oldest]
+        if now_ms - oldest_s * 1000 >= AGE_MS_MIN:
+            age = text.duration(now_ms // 1000 - oldest_s)
+            message = f"later writes are missing: {text.printable(oldest)} dates from {text.moment(oldest_s * 1000)}, {age} before this report"
+            if len(dated_s) > 1:
+                message += f"; {len(dated_s)} inputs within {text.duration(max(dated_s.values()) - oldest_s)}"
             caveats.append(Caveat.note(Code.SNAPSHOT_AGE, message))
     return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
 

@@ -248,9 +248,7 @@ class KeyListReader:
                     counts = None if counts is None else counts[valid]
                 row += batch.num_rows
                 yield KeyRows(keys, sizes, counts)
-        except pa.ArrowInvalid as error:
-            raise DecodeError(_reason(error), offset=row, source=self.unit.path) from error
-        except OSError as error:
+        except (pa.ArrowInvalid, OSError) as error:
             raise DecodeError(_reason(error), offset=row, source=self.unit.path) from error
 
     def _numbers(self, batch: pa.RecordBatch, name: str | None, row: int) -> NDArray[np.int64] | None:
@@ -261,14 +259,14 @@ class KeyListReader:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
             raise DecodeError(f"column {name!r} holds {column.type}, not numbers", offset=row, source=self.unit.path)
         present = column.is_valid().to_numpy(zero_copy_only=False)
-        numbers = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        numbers = column.cast(pa.float64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
         wrong = present & ~((numbers >= 0) & (numbers < 2**62))
         for index in np.flatnonzero(wrong).tolist():
             self._fail(f"column {name!r} holds {numbers[index]}", row + index)
             self.kept += 1
         if pa.types.is_integer(column.type):
             values: NDArray[np.int64] = (
-                column.fill_null(NONE).cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).copy()
+                column.cast(pa.int64(), safe=False).fill_null(NONE).to_numpy(zero_copy_only=False).copy()
             )
         else:
             values = np.where(present & ~wrong, numbers, NONE).astype(np.int64)

@@ -105,6 +105,11 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
     assert check_plan(asked, plan) == []
     assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
 
+    masters[1] = Master("b", zone="y", drained=True)
+    loads = [{50: 500, 150: 481, 250: 400}.get(slot, 0) for slot in range(300)]
+    sparse = problem(loads, "a" * 100 + "b" * 100 + "c" * 100, masters, tolerance=0, zone_share_max=Fraction(1, 2))
+    assert make_plan(sparse).ranges_after == 3, "empty slots stay together"
+
 
 @pytest.mark.long
 def test_the_bound_is_a_sum_of_prices_that_anyone_can_add_up():

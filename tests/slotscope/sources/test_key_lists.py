@@ -66,17 +66,8 @@ def test_csv_has_keys_sizes_and_operations_under_their_usual_names(tmp_path):
 def test_parquet_keys_of_every_text_type_are_read_in_row_groups(tmp_path, kind):
     path = tmp_path / "keys.parquet"
     names = [f"key:{number}" for number in range(1000)]
-    pq.write_table(
-        pa.table(
-            {
-                "key": pa.array(names).cast(kind)
-                if pa.types.is_dictionary(kind)
-                else pa.array(names, pa.string()).cast(kind)
-            }
-        ),
-        path,
-        row_group_size=100,
-    )
+    column = pa.array(names) if pa.types.is_dictionary(kind) else pa.array(names, pa.string())
+    pq.write_table(pa.table({"key": column.cast(kind)}), path, row_group_size=100)
 
     units = plan_units(expand([str(path)]), None, 4)
     keys = [key for unit in units for key in read(unit)[0]]
@@ -87,15 +78,16 @@ def test_parquet_keys_of_every_text_type_are_read_in_row_groups(tmp_path, kind):
 
 def test_rows_without_a_key_and_negative_sizes_are_bad(tmp_path):
     path = tmp_path / "keys.parquet"
-    pq.write_table(pa.table({"key": ["a", None, "c"], "size": [1, 2, -3]}), path)
+    counts = pa.array([None, 2, 2**63], pa.uint64())
+    pq.write_table(pa.table({"key": ["a", None, "c"], "size": [1, 2, -3], "ops": counts}), path)
     unit = KeyListUnit(str(path), "parquet", 0)
 
     with pytest.raises(DecodeError, match="offset"):
         read(unit)
-    keys, sizes, _, bad = read(unit, permissive=True)
+    keys, sizes, ops, bad = read(unit, permissive=True)
 
-    assert (keys, sizes) == ([b"a", b"c"], [1, -1])
-    assert sorted(error.offset for error in bad) == [1, 2]
+    assert (keys, sizes, ops) == ([b"a", b"c"], [1, -1], [-1, -1])
+    assert sorted(error.offset for error in bad) == [1, 2, 2]
 
 
 def test_a_table_without_a_key_column_explains_the_option(tmp_path):
