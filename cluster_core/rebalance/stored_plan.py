@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 from cluster_core.columns import Small
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, UnreadInputs
-from cluster_core.rebalance.goal.problem import Problem
+from cluster_core.rebalance.goal.problem import Problem, asked_tolerance
 from cluster_core.rebalance.plan import Batch, Job, Move, Plan
 from cluster_core.slots.slot_set import SlotSet, slots_by
 
@@ -61,6 +61,12 @@ class StoredPlan:
     def ends(self) -> dict[int, tuple[str, str]]:
         """Return source and target of every moved slot."""
         return {move.slot: (move.source, move.target) for move in self.plan.moves}
+
+    @property
+    def has_headroom(self) -> bool:
+        """Return whether the bound is about smaller tolerances than asked for."""
+        asked = asked_tolerance(self.problem, self.problem.loads)
+        return any(own < most for own, most in zip(self.plan.tolerance, asked, strict=False))
 
     @property
     def sizes(self) -> Sequence[float]:

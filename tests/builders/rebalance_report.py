@@ -24,7 +24,7 @@ RESOURCES = (("serialized_bytes", 5_000_000_000), ("keys", 20_000_000), ("ops", 
 """What is balanced, with its fair share."""
 UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("asked", "warnings"), ()),
-    "memory_error": None, "gain_min": 0.0, "bad_records": 0, "is_partial": False,
+    "memory_error": None, "gain_min": 0.0, "bad_records": 0, "is_partial": False, "has_headroom": False,
 }  # fmt: skip
 """Columns that most plans lack."""
 FLOOR_OPS = 2.786

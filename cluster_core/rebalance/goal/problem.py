@@ -189,7 +189,7 @@ def validate(problem: Problem) -> ScaledProblem:
         owner,
         weights,
         tuple(_capacity(master, dict(zip(resources, units, strict=True))) for master in problem.masters),
-        _tolerance(problem, resources),
+        asked_tolerance(problem, resources),
         _fixed(problem, owner),
     )
     _check_capacity(scaled_problem)
@@ -245,7 +245,8 @@ def _whole(name: str, loads: Sequence[Number], slots: int) -> tuple[int, tuple[i
     return unit, tuple(count * (unit // part) for count, part in ratios)
 
 
-def _tolerance(problem: Problem, resources: Iterable[str]) -> tuple[Fraction, ...]:
+def asked_tolerance(problem: Problem, resources: Iterable[str]) -> tuple[Fraction, ...]:
+    """Return the tolerance of each of *resources*; PlanError for a missing one."""
     given = problem.tolerance
     if isinstance(given, Mapping):
         missing = [name for name in resources if name not in given]

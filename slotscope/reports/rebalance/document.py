@@ -307,13 +307,8 @@ def _alternatives(report: RebalanceReport) -> Section:
 
 
 def _reading(report: RebalanceReport) -> Section:
-    chosen = {reach.tolerance for reach in report.reaches}
-    tolerance = (
-        say.share_text(next(iter(chosen)))
-        if len(chosen) == 1
-        else ", ".join(
-            f"{say.resource_label(reach.resource)} {say.share_text(reach.tolerance)}" for reach in report.reaches
-        )
+    tolerance = ", ".join(
+        f"{say.resource_label(row.resource)} {say.share_text(row.tolerance)}" for row in report.reaches
     )
     budget = f" of {say.share_text(report.bytes_budget)}" if report.bytes_budget is not None else ""
     sentences = (

@@ -196,7 +196,8 @@ def _verdict(report: RebalanceReport) -> str:
 def bound_text(report: RebalanceReport) -> str:
     """Return the proven minimum, and the distance of the plan from it."""
     least = amount(report.cost, report.lower_bound_bytes)
-    reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
+    is_met = report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED)
+    reached = (" to leave the headroom" if report.has_headroom else "") if is_met else " to come as close"
     above = ""
     if report.acts and report.gap is not None:
         above = f"; this plan: {share_text(report.gap)} more" if report.gap else "; this plan: no more than that"

@@ -42,6 +42,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         asked=(),
         gain_min=float(stored.problem.gain_min),
         is_partial=bool(stored.unread),
+        has_headroom=stored.has_headroom,
         warnings=[*warnings, *limit_warnings(stored)],
         reaches=[_reach(row, reach.resource) for reach in plan.reach if reach.resource in known],
         nodes=_nodes(_rows(root, rebalance.REBALANCE_LOAD, stored.plan_id)),

@@ -164,13 +164,8 @@ class KeyListReader:
     def _read_csv(self) -> Iterator[KeyRows]:
         def refuse(row: Any) -> str:
             place = row.number if row.number is not None else 0
-            self.bad.append(
-                DecodeError(
-                    f"{row.actual_columns} columns instead of {row.expected_columns}",
-                    offset=place,
-                    source=self.unit.path,
-                )
-            )
+            reason = f"{row.actual_columns} columns instead of {row.expected_columns}"
+            self.bad.append(DecodeError(reason, offset=place, source=self.unit.path))
             return "skip"
 
         parse = csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse if self._permissive else None)
