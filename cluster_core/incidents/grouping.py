@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from cluster_core.history.service import NEVER
 from cluster_core.incidents.incident import Finding, Step, short
 from cluster_core.kinds import EventKind
 
@@ -73,8 +74,14 @@ def _merged_by(steps: Iterable[Step], key_of: Callable[[Step], Key | None], leas
         groups.setdefault(key_of(step) or (place,), []).append(step)
     merged: list[Step] = []
     for group in groups.values():
-        merged += [_joined(group)] if len({step.actor for step in group}) >= least else group
+        is_summed = group[0].kind in SUMMED  # each node counts once: not those of two outages
+        for part in runs(group, 0, lambda step: step.ts_ns, _end) if is_summed else [group]:
+            merged += [_joined(part)] if len({step.actor for step in part}) >= least else part
     return merged
+
+
+def _end(step: Step) -> int:
+    return NEVER if step.until_ns is None else step.until_ns
 
 
 def _by_actor(step: Step) -> Key | None:
@@ -95,7 +102,10 @@ def _joined(group: list[Step]) -> Step:
         return first
     until_ns = max(step.until_ns or step.ts_ns for step in group)
     actors = len({step.actor for step in group})
-    amount = sum(step.amount or 0 for step in group) if first.kind in SUMMED else first.amount
+    amounts: dict[str, int] = {}
+    for step in group:
+        amounts[step.actor] = max(step.amount or 0, amounts.get(step.actor, 0))
+    amount = sum(amounts.values()) if first.kind in SUMMED else first.amount
     return first._replace(
         subject=_only(step.subject for step in group),
         detail=_only(step.detail for step in group),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 
-STATE_VERSION: Final = 26
+STATE_VERSION: Final = 27
 """Format version; other versions are not read, and the replay restarts.  Raise it when a class of a state changes."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Storage of states, for error messages."""

@@ -62,10 +62,11 @@ def test_repeated_lines_of_a_log_are_one_step() -> None:
     assert (group.actors, group.until_ns) == (57, 2 * MS)
 
 
-def test_slots_of_many_masters_add_up() -> None:
-    (group,) = grouped(
-        [step(place, EventKind.UNSERVED, node, subject="", amount=100) for place, node in enumerate(NODES)]
-    )
+def test_slots_of_many_masters_add_up_in_each_of_two_outages() -> None:
+    later = [step(200, EventKind.UNSERVED, node, subject="", amount=100) for node in NODES]
+    earlier = [entry._replace(ts_ns=place * MS, until_ns=99 * MS) for place, entry in enumerate(later)]
+    groups = grouped([*earlier, *later])
 
-    assert (group.actors, group.amount) == (57, 5700)
+    assert [(group.actors, group.amount) for group in groups] == [(57, 5700)] * 2
+    group = groups[1]
     assert step_text(group, {}).startswith("5700 slots of 00000000 and 56 more nodes are not served")
