@@ -40,6 +40,8 @@ WITH_SUBJECT: Final = (EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED)
 """Events identified by their subject."""
 BEFORE_NS: Final = 1_000_000_000
 """Assumed duration of a process's view before the first line of its log."""
+ANY_ADDRESS: Final = "*"
+"""Address of a master that a line names by its id."""
 _REPORTER: Final = re.compile(r"Node ([0-9a-f]{40})\b")
 
 
@@ -247,14 +249,17 @@ def _first_role(lines: Lines, node: str, steps: Sequence[tuple[int, str, str, in
 
 
 def _role_steps(lines: Lines, node: str) -> Iterator[tuple[int, str, str, int]]:
-    """Yield role changes in a node's log: time, role, master, epoch."""
+    """Yield role changes in a node's log: time, role, master (empty at an unknown address), epoch."""
+    address = ""
     for line in lines.of_node[node]:
         if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER):
             named = lines.between(node, line.ts_ns, line.ts_ns + SAME_NS, EventKind.CONFIG_EPOCH)
             yield line.ts_ns, "master", "", named[0].epoch if named else 0
         elif line.kind == EventKind.BECAME_REPLICA and line.subject:
+            address = ANY_ADDRESS
             yield line.ts_ns, "slave", line.subject, 0
         elif line.kind == EventKind.MASTER_CONNECTING and line.role == "S":
             master = lines.node_at(line.detail)
-            if master and master != node:
+            if master != node and (master or address not in (ANY_ADDRESS, line.detail)):
                 yield line.ts_ns, "slave", master, 0
+            address = line.detail

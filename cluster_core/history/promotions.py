@@ -299,10 +299,12 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
         )
         if logged.subject == node and logged.peer
     ]
-    seen = [logged.peer for logged in lines.of_kinds(0, ts_ns, EventKind.REPLICA_SEEN) if logged.subject == node]
+    connected = lines.between(node, 0, ts_ns, EventKind.MASTER_CONNECTING)
+    since_ns = max(0, connected[-1].ts_ns - CLOSE_NS) if connected else 0
+    seen = [logged.peer for logged in lines.of_kinds(since_ns, ts_ns, EventKind.REPLICA_SEEN) if logged.subject == node]
     served = [
         logged.observer
-        for logged in lines.of_kinds(0, ts_ns, EventKind.SYNC_ASKED)
+        for logged in lines.of_kinds(since_ns, ts_ns, EventKind.SYNC_ASKED)
         if logged.observer != node and lines.node_at(logged.detail) == node
     ]
     for masters in (named, [followed] if followed else [], asked, followers_masters[:1], seen, served):
@@ -312,7 +314,7 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
     followers = [
         logged.observer
         for logged in lines.of_kinds(ts_ns, ts_ns + FOLLOW_NS, EventKind.BECAME_REPLICA)
-        if logged.subject == node and (logged.observer in failing or logged.role == "M")
+        if logged.subject == node and (logged.role == "M" or (not logged.role and logged.observer in failing))
     ]
     if followers:
         return followers[0]
@@ -320,7 +322,8 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
 
 
 def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
-    """Return the last master of *node* before *ts_ns* in its own log; empty if not logged."""
+    """Return the last master of *node* before *ts_ns* in its own log; empty if not logged, or at an unknown address."""
+    unknown = ""
     for line in reversed(lines.of_node.get(node, [])):
         if line.ts_ns > ts_ns:
             continue
@@ -328,8 +331,11 @@ def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
             return line.subject
         if line.kind == EventKind.MASTER_CONNECTING:
             followed_master = lines.node_at(line.detail)
+            if unknown and line.detail != unknown:
+                return ""  # it has another master since
             if followed_master and followed_master != node:
                 return followed_master
+            unknown = unknown if followed_master else line.detail
         if line.kind in (EventKind.ELECTION_WON, EventKind.TAKEOVER, EventKind.RESET_ORDERED) and line.ts_ns < ts_ns:
             return ""
     return ""

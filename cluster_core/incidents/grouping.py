@@ -102,10 +102,7 @@ def _joined(group: list[Step]) -> Step:
         return first
     until_ns = max(step.until_ns or step.ts_ns for step in group)
     actors = len({step.actor for step in group})
-    amounts: dict[str, int] = {}
-    for step in group:
-        amounts[step.actor] = max(step.amount or 0, amounts.get(step.actor, 0))
-    amount = sum(amounts.values()) if first.kind in SUMMED else first.amount
+    amount = _sum(group) if first.kind in SUMMED else first.amount
     return first._replace(
         subject=_only(step.subject for step in group),
         detail=_only(step.detail for step in group),
@@ -113,6 +110,16 @@ def _joined(group: list[Step]) -> Step:
         until_ns=until_ns if until_ns > first.ts_ns else None,
         actors=actors,
     )
+
+
+def _sum(group: Iterable[Step]) -> int | None:
+    """Return the sum of the largest amounts of the nodes; None if one is unknown."""
+    amounts: dict[str, int] = {}
+    for step in group:
+        if step.amount is None:
+            return None
+        amounts[step.actor] = max(step.amount, amounts.get(step.actor, 0))
+    return sum(amounts.values())
 
 
 def _only(texts: Iterable[str]) -> str:

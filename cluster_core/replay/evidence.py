@@ -86,24 +86,14 @@ Evidence = MessageSeen | LinkSeen | NodePoll | LogSeen
 
 def poll_of(ts_ns: int, topology: Topology) -> NodePoll:
     """Convert CLUSTER NODES (R128) to evidence; *ts_ns* is when the reply was complete."""
-    return NodePoll(
-        ts_ns,
-        tuple(
-            PolledNode(
-                node.id,
-                int(node.flags),
-                node.master_id or "",
-                node.config_epoch,
-                slot_bits(node.slots.to_wire()),
-                node.ip,
-                node.port,
-                node.cport or 0,
-                node.hostname,
-            )
-            for node in topology.nodes
-        ),
-        ts_ns,
-    )
+    nodes = (
+        PolledNode(
+            node.id, int(node.flags), node.master_id or "", node.config_epoch, slot_bits(node.slots.to_wire()), node.ip,
+            node.port, node.cport or 0, node.hostname,
+        )
+        for node in topology.nodes
+    )  # fmt: skip
+    return NodePoll(ts_ns, tuple(nodes), ts_ns)
 
 
 def readable_part(message: Message) -> Message:

@@ -139,7 +139,8 @@ def _variant_unseen(history: History, promoted: Promoted) -> str:
         spell.from_ns <= promoted.max_ns and (spell.to_ns is None or spell.to_ns > promoted.min_ns)
         for spell in history.pfail_spells.get(promoted.old, [])
     )
-    voters = history.voting_masters_at(promoted.winner, promoted.min_ns)
+    known = (history.voting_masters_at(observer, promoted.min_ns) for observer in (promoted.winner, *history.observers))
+    voters = next(filter(None, known), [])
     failing = [node for node in voters if history.is_failing(node, promoted.min_ns)]
     has_majority = not voters or len(voters) - len(failing) >= quorum_of(len(voters))
     return "automatic" if is_failing and has_majority else "unknown"

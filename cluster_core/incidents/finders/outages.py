@@ -468,17 +468,11 @@ def _outage(service: Service, outages: Sequence[Outage]) -> Incident:
         bits |= outage.bits or 0
     steps += [
         Step(
-            spell.from_max_ns,
-            EventKind.CLUSTER_UNSERVED,
-            outages[0].interval.node,
-            "",
-            amount=SLOT_COUNT,
-            until_ns=spell.to_max_ns,
-            min_ns=spell.from_min_ns,
-            until_min_ns=spell.to_min_ns,
+            spell.from_max_ns, EventKind.CLUSTER_UNSERVED, outages[0].interval.node, "", amount=SLOT_COUNT,
+            until_ns=spell.to_max_ns, min_ns=spell.from_min_ns, until_min_ns=spell.to_min_ns,
         )
         for spell in whole
-    ]
+    ]  # fmt: skip
     nodes = tuple(dict.fromkeys(interval.node for interval in intervals))
     return Incident(
         kind=IncidentKind.OUTAGE,

@@ -352,19 +352,11 @@ def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
             bits |= part.bits
         from_ns, until_ns = min(part.from_ns for part in parts), parts[-1].ts_ns
         actor, subject = (target, source) if target else (source, "")
-        steps.append(
-            Step(
-                from_ns,
-                STEP_KINDS[variant],
-                actor,
-                subject,
-                parts[-1].epoch,
-                bits.bit_count(),
-                slots_text(bits),
-                parts[0].ref,
-                until_ns=until_ns if until_ns > from_ns else None,
-            )
-        )
+        moved = Step(
+            from_ns, STEP_KINDS[variant], actor, subject, parts[-1].epoch, bits.bit_count(), slots_text(bits), parts[0].ref,
+            until_ns=until_ns if until_ns > from_ns else None,
+        )  # fmt: skip
+        steps.append(moved)
     steps.sort(key=lambda row: (row.ts_ns, row.actor, row.subject))
     source, target = next(iter(pairs)) if len(pairs) == 1 else ("", "")
     return Incident(
@@ -394,16 +386,8 @@ def _with_emptied(history: History, incident: Incident, emptied: dict[str, int])
             steps.append(Step(ts_ns, EventKind.EMPTIED, node, claim.replicaof, claim.config_epoch, ref=claim.first_ref))
         for replica, spans in history.claims.items():
             for before, after in pairwise(spans):
-                if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
-                    steps.append(
-                        Step(
-                            after.from_ns,
-                            EventKind.FOLLOWS,
-                            replica,
-                            after.replicaof,
-                            after.config_epoch,
-                            ref=after.first_ref,
-                        )
-                    )
+                ts_ns, new, epoch = after.from_ns, after.replicaof, after.config_epoch
+                if before.replicaof == node and is_follower(history, emptied, node, new, ts_ns):
+                    steps.append(Step(ts_ns, EventKind.FOLLOWS, replica, new, epoch, ref=after.first_ref))
     steps.sort(key=lambda step: (step.ts_ns, step.actor, step.subject))
     return replace(incident, steps=tuple(steps), ended_ns=max([end_ns] + [step.ts_ns for step in steps]))

@@ -114,6 +114,20 @@ def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
     assert promotion.old == OLD
 
 
+def test_other_nodes_are_not_taken_for_an_old_master_without_a_log() -> None:
+    """The winner had moved to an address that no log has; a replica that died before returns as its replica."""
+    gone = [line(NEW, 0, "started"), line(OTHER, 9, "fail-learned", subject="9" * 40), line(NEW, 10, "election-won")]
+    links = [
+        line(NEW, at, "master-connecting", detail=place) for at, place in ((1, "10.0.0.1:7000"), (5, "10.0.0.9:7009"))
+    ]
+    moved = [line(OLD, 0, "started"), line(OLD, 1, "sync-asked", detail="10.0.0.1:7001"), *links]
+    back = [line(OTHER, 5, "fail-learned", subject=OLD), line(OLD, 12, "became-replica", subject=NEW, role="S")]
+
+    for more, old in ((moved, "9" * 40), (back, "")):
+        (promotion,) = merge_sightings(seen_in_logs(Lines([*gone, *more])))
+        assert promotion.old == old
+
+
 @pytest.mark.parametrize(
     ("lines", "order"),
     [

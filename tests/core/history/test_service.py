@@ -144,6 +144,14 @@ def test_a_starting_process_refuses_until_it_logs_cluster_up() -> None:
     assert lacks(incident) == [("unserved", OLD, 9.0, 10.101, 13.2, 13.2)]
 
 
+def test_a_replica_of_a_master_without_a_log_leaves_no_slots_unserved() -> None:
+    """It logs the address of its master, which no other log names."""
+    lines = [line(NEW, 1, "ready", role="M"), line(NEW, 2, "master-connecting", detail="10.0.0.9:7009", role="S")]
+    marks = [line(OTHER, 12, "fail-decided", subject=NEW), line(OTHER, 20, "fail-cleared", subject=NEW)]
+
+    assert not any(map(lacks, find_incidents(history([*lines, *marks]))))
+
+
 def test_a_replica_that_starts_again_refuses_nothing() -> None:
     """It may never write that the cluster is up."""
     lines = [
@@ -277,11 +285,11 @@ def test_slots_of_a_master_that_starts_without_its_nodes_conf_stay_unserved() ->
 def test_only_a_majority_of_voters_can_have_elected_a_replica() -> None:
     """A cluster of one shard has no voter left: the promotion was ordered, which polls do not show."""
     rows = [
-        row._replace(observer=NEW, node_id=node, flags=flags, valid_from_ns=at * S, valid_to_ns=end and end * S, slots=slots, master_id=master)
+        row._replace(observer=THIRD, node_id=node, flags=flags, valid_from_ns=at * S, valid_to_ns=end and end * S, slots=slots, master_id=master)
         for row in [polled(NEW, "", 1)._replace(valid_from_min_ns=8 * S)]
         for node, flags, at, end, slots, master in (
             (OLD, "master", 1, 5, "0-16383", ""), (OLD, "master,fail?", 5, None, "0-16383", ""),
-            (NEW, "myself,slave", 1, 9, "", OLD), (NEW, "myself,master", 9, None, "0-16383", ""),
+            (NEW, "slave", 1, 9, "", OLD), (NEW, "master", 9, None, "0-16383", ""),
         )
     ]  # fmt: skip
 

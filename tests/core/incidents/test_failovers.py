@@ -41,13 +41,8 @@ def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
     times = (incident.silence_to_pfail_ms, incident.silence_to_fail_ms, incident.fail_to_election_ms)
     assert times == (2500, 3000, 1000)
     assert (incident.election_ms, incident.outage_ms, incident.adoption_ms) == (200, 4200, 6350)
-    assert (incident.epoch, incident.votes, incident.refusals, incident.slots, incident.slot_count) == (
-        4,
-        2,
-        0,
-        "0-99",
-        100,
-    )
+    assert (incident.epoch, incident.votes, incident.refusals) == (4, 2, 0)
+    assert (incident.slots, incident.slot_count) == ("0-99", 100)
 
 
 def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return() -> None:
@@ -167,12 +162,8 @@ def test_pfail_of_most_without_fail_is_a_failure_without_agreement() -> None:
 
     (incident,) = find_incidents(tale.history())
 
-    assert (incident.kind, incident.variant, incident.ended_ns, incident.silence_to_fail_ms) == (
-        "failure",
-        "not agreed",
-        None,
-        None,
-    )
+    assert (incident.kind, incident.variant) == ("failure", "not agreed")
+    assert incident.ended_ns is incident.silence_to_fail_ms is None
 
 
 def test_every_step_and_incident_has_a_text() -> None:

@@ -10,35 +10,15 @@ from cluster_core.sentinel.events import HELLO_CHARS_MAX, Hello, format_hello, p
 from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.roles import read_info
 
-OF_MASTER = "\r\n".join(
-    (
-        "# Server",
-        "redis_version:7.0.15",
-        "run_id:" + "a" * 40,
-        "# Replication",
-        "role:master",
-        "connected_slaves:2",
-        "slave0:ip=127.0.0.1,port=24001,state=online,offset=2520,lag=0",
-        "slave1:ip=::1,port=24002,state=online,offset=2520,lag=1",
-        "slave2:10.0.0.3,6379,online",
-        "slave3:nonsense",
-        "master_repl_offset:2520",
-        "",
-    )
-)
-OF_REPLICA = "\r\n".join(
-    (
-        "role:slave",
-        "master_host:127.0.0.1",
-        "master_port:24000",
-        "master_link_status:down",
-        "master_link_down_since_seconds:7",
-        "slave_repl_offset:77",
-        "slave_priority:50",
-        "replica_announced:0",
-        "run_id:" + "b" * 40,
-    )
-)
+OF_MASTER = "\r\n".join((
+    "# Server", "redis_version:7.0.15", "run_id:" + "a" * 40, "# Replication", "role:master", "connected_slaves:2",
+    "slave0:ip=127.0.0.1,port=24001,state=online,offset=2520,lag=0", "slave1:ip=::1,port=24002,state=online,offset=2520,lag=1",
+    "slave2:10.0.0.3,6379,online", "slave3:nonsense", "master_repl_offset:2520", "",
+))  # fmt: skip
+OF_REPLICA = "\r\n".join((
+    "role:slave", "master_host:127.0.0.1", "master_port:24000", "master_link_status:down", "master_link_down_since_seconds:7",
+    "slave_repl_offset:77", "slave_priority:50", "replica_announced:0", "run_id:" + "b" * 40,
+))  # fmt: skip
 
 
 def test_a_master_names_its_replicas():
@@ -54,12 +34,8 @@ def test_a_replica_names_its_master_and_itself():
     """S13: priority, offset, and since when its link is down."""
     report = read_info(OF_REPLICA)
 
-    assert (report.role, report.master_host, report.master_port, report.is_master_link_up) == (
-        Flag.REPLICA,
-        "127.0.0.1",
-        24000,
-        False,
-    )
+    assert (report.role, report.is_master_link_up) == (Flag.REPLICA, False)
+    assert (report.master_host, report.master_port) == ("127.0.0.1", 24000)
     assert (report.link_down_ms, report.offset, report.priority, report.is_announced) == (7000, 77, 50, False)
     assert report.runid == "b" * 40
 
