@@ -259,7 +259,7 @@ def _role_steps(lines: Lines, node: str) -> Iterator[tuple[int, str, str, int]]:
             address = ANY_ADDRESS
             yield line.ts_ns, "slave", line.subject, 0
         elif line.kind == EventKind.MASTER_CONNECTING and line.role == "S":
-            master = lines.node_at(line.detail)
+            master = lines.node_at(line.detail, line.ts_ns)
             if master != node and (master or address not in (ANY_ADDRESS, line.detail)):
                 yield line.ts_ns, "slave", master, 0
             address = line.detail

@@ -305,7 +305,7 @@ def old_master(lines: Lines, node: str, ts_ns: int) -> str:
     served = [
         logged.observer
         for logged in lines.of_kinds(since_ns, ts_ns, EventKind.SYNC_ASKED)
-        if logged.observer != node and lines.node_at(logged.detail) == node
+        if logged.observer != node and lines.node_at(logged.detail, logged.ts_ns) == node
     ]
     for masters in (named, [followed] if followed else [], asked, followers_masters[:1], seen, served):
         if masters:
@@ -330,7 +330,7 @@ def master_followed(lines: Lines, node: str, ts_ns: int) -> str:
         if line.kind == EventKind.BECAME_REPLICA and line.subject:
             return line.subject
         if line.kind == EventKind.MASTER_CONNECTING:
-            followed_master = lines.node_at(line.detail)
+            followed_master = lines.node_at(line.detail, line.ts_ns)
             if unknown and line.detail != unknown:
                 return ""  # it has another master since
             if followed_master and followed_master != node:

@@ -39,27 +39,28 @@ class Lines:
         self.all = sorted(lines, key=lambda line: (line.ts_ns, line.observer))
         self.of_node: dict[str, list[LoggedLine]] = {}
         self.of_kind: dict[str, list[LoggedLine]] = {}
-        self._at: dict[str, str] = {}
+        self._at: dict[str, dict[str, int]] = {}
         self._by_port: dict[str, set[str]] = {}
         for line in self.all:
             self.of_node.setdefault(line.observer, []).append(line)
             self.of_kind.setdefault(line.kind, []).append(line)
             if line.port:
-                self._name(f"{line.ip}:{line.port}", line.observer)
+                self._name(f"{line.ip}:{line.port}", line.observer, line.ts_ns)
         for node, address in (addresses or {}).items():
-            self._name(address, node)
+            self._name(address, node, 0 if address not in self._at else 1 << 62)
 
-    def _name(self, address: str, node: str) -> None:
+    def _name(self, address: str, node: str, ts_ns: int) -> None:
         host, _, port = address.rpartition(":")
         if host:
-            self._at[address] = node
+            self._at.setdefault(address, {}).setdefault(node, ts_ns)
         self._by_port.setdefault(port, set()).add(node)
 
-    def node_at(self, address: str) -> str:
-        """Return the node at ``ip:port``, by port alone if it is unique; empty if unknown."""
-        known = self._at.get(address)
-        if known:
-            return known
+    def node_at(self, address: str, ts_ns: int) -> str:
+        """Return the node at ``ip:port`` then, or the first one after; by port alone if it is unique; empty if unknown."""
+        known = self._at.get(address, {})
+        at_address = [node for node, since_ns in known.items() if since_ns <= ts_ns][-1:] or list(known)[:1]
+        if at_address:
+            return at_address[0]
         nodes = self._by_port.get(address.rpartition(":")[2], set())
         return next(iter(nodes)) if len(nodes) == 1 else ""
 

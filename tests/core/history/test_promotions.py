@@ -114,6 +114,12 @@ def test_the_old_master_is_named_by_any_log(hint: LoggedLine) -> None:
     assert promotion.old == OLD
 
 
+def test_an_address_names_the_node_that_logged_there_at_the_time() -> None:
+    lines = Lines([line(OLD, 1, "started"), line(NEW, 20, "identity")._replace(port=7000)])
+
+    assert [lines.node_at("10.0.0.1:7000", at * S) for at in (0, 5, 25)] == [OLD, OLD, NEW]
+
+
 def test_other_nodes_are_not_taken_for_an_old_master_without_a_log() -> None:
     """The winner had moved to an address that no log has; a replica that died before returns as its replica."""
     gone = [line(NEW, 0, "started"), line(OTHER, 9, "fail-learned", subject="9" * 40), line(NEW, 10, "election-won")]
