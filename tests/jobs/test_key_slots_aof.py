@@ -35,9 +35,8 @@ def snapshot(spark, tmp_path_factory):
 
 def written():
     """Commands of the increments: the write load."""
-    return [
-        row for name, data in recorded_parts(SERVER, LOG).items() if "incr" in name for row in walk_log(data).commands
-    ]
+    increments = [data for name, data in recorded_parts(SERVER, LOG).items() if "incr" in name]
+    return [row for data in increments for row in walk_log(data).commands]
 
 
 def test_slots_hold_the_living_keys_and_the_writes_of_the_log(snapshot):
@@ -111,10 +110,8 @@ def test_unknown_commands_are_counted_and_their_keys_flagged(spark, tmp_path):
     rows = {table: read_rows(str(tmp_path / "root"), table) for table in (UNCERTAIN_KEYS, COMMAND_LOAD, SLOT_LOAD)}
     assert [(bytes(row["key"]), row["command"]) for row in rows[UNCERTAIN_KEYS]] == [(b"{a}bloom", "bf.add")]
     assert {row["command"]: row["known"] for row in rows[COMMAND_LOAD]}["bf.add"] is False
-    assert {row["slot"]: (row["keys"], row["ops"]) for row in rows[SLOT_LOAD] if row["ops"]} == {
-        key_slot(b"a"): (1, 2),
-        key_slot(b"n"): (0, 2),
-    }
+    loads = {row["slot"]: (row["keys"], row["ops"]) for row in rows[SLOT_LOAD] if row["ops"]}
+    assert loads == {key_slot(b"a"): (1, 2), key_slot(b"n"): (0, 2)}
     assert report.keys == 1
     assert "bf.add (1)" in next(warning.text for warning in report.warnings if warning.code == "uncertain_keys")
 

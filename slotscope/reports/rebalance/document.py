@@ -99,7 +99,7 @@ def _tiles(report: RebalanceReport) -> list[Tile]:
             text=text.duration(report.estimated_s) if report.acts else text.NOTHING,
         ),
         Tile(
-            "total-bound", "Proven minimum", report.lower_bound_bytes, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
+            "total-bound", f"Proven minimum{', with headroom' if report.has_headroom else ''}", report.lower_bound_bytes, note="" if report.gap is None or not report.acts else f"the plan moves {say.share_text(report.gap) if report.gap else 'no'} more",
             text=say.amount(report.cost, report.lower_bound_bytes),
         ),
         Tile("total-ranges", "Slot ranges", report.ranges_after, note=f"{text.count(report.ranges_before)} before"),
@@ -128,14 +128,12 @@ def _heaviest_tile(report: RebalanceReport) -> list[Tile]:
 
 
 def _heaviest(report: RebalanceReport, resource: str, *, is_after: bool) -> tuple[float, float | None]:
-    """The load of the heaviest master, and the fullest master's share of its capacity."""
-    loads = [
-        (share.after if is_after else share.before, share.capacity)
-        for node in report.nodes
-        if (share := node.shares.get(resource)) is not None
-    ]
-    filled = [load / capacity for load, capacity in loads if capacity]
-    return max((load for load, _ in loads), default=0.0), max(filled, default=None)
+    """The load of the master that is heaviest over its fair share, and the fullest master's share of its capacity."""
+    shares = [node.shares[resource] for node in report.nodes if resource in node.shares]
+    loads = [(share.after if is_after else share.before, share) for share in shares]
+    filled = [load / share.capacity for load, share in loads if share.capacity]
+    ranked = [(load / share.fair, load) for load, share in loads if share.fair]
+    return max(ranked, default=(0.0, 0.0))[1], max(filled, default=None)
 
 
 def _balance(report: RebalanceReport) -> Section:

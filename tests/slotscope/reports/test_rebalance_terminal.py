@@ -29,8 +29,11 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
 
 
 def test_each_resource_is_shown_before_and_after() -> None:
-    lines = terminal_of(rebalance_report()).splitlines()
-    row = next(line for line in lines if line.strip().startswith("ops "))
+    report = rebalance_report()
+    emptied = changed(report.nodes[0].shares["ops"], before=9e6, after=0.0, fair=0.0)
+    drained = changed(report.nodes[0], shares={**report.nodes[0].shares, "ops": emptied})
+    lines = terminal_of(changed(report, nodes=[*report.nodes, drained])).splitlines()
+    (row,) = (line for line in lines if line.startswith("  ops "))
 
     assert row.split() == ["ops", "3.13×", "(1.25", "M)", "2.79×", "(1.11", "M)", "2.79×", "2", "%", "(raised)"]
 
