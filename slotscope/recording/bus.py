@@ -290,7 +290,8 @@ class BusRecorder:
     @property
     def _arrived_ns(self) -> int:
         """Packets up to this time have arrived."""
-        return max(time.time_ns() - DELAY_NS, self._begun_ns)
+        now_ns = time.time_ns()
+        return max(now_ns - DELAY_NS, min(self._begun_ns, now_ns))
 
     def _turn(self) -> None:
         now_ns = time.time_ns()

@@ -202,20 +202,15 @@ class Point:
         if self.alive_ns is not None:
             self.gaps.end_former(self.alive_ns)
         for kind in Kind:
-            self.recovered[kind] = [
-                recovered_file for partial in self._partials(kind) if (recovered_file := recover(partial)) is not None
-            ]
+            self.recovered[kind] = [file for file in map(recover, self._partials(kind)) if file is not None]
             for recovered_file in self.recovered[kind]:
                 if recovered_file.torn:
                     unfinished = read_name(recovered_file.name)
-                    from_ns = (
-                        unfinished.from_ns
-                        if recovered_file.path is None and unfinished is not None
-                        else recovered_file.written_ns
-                    )
-                    self.gaps.add(
-                        Gap(kind, from_ns, max(recovered_file.written_ns, from_ns), Reason.TORN, recovered_file.name)
-                    )
+                    from_ns = recovered_file.written_ns
+                    if recovered_file.path is None and unfinished is not None:
+                        from_ns = unfinished.from_ns
+                    until_ns = max(recovered_file.written_ns, from_ns)
+                    self.gaps.add(Gap(kind, from_ns, until_ns, Reason.TORN, recovered_file.name))
 
     def _partials(self, kind: Kind) -> list[Path]:
         folder = self.folder / kind

@@ -214,9 +214,9 @@ class Recorder:
                     if time.monotonic() >= bounds_s:
                         self._bytes_kept = self.point.keep_within_bounds(now_ns)
                         bounds_s = time.monotonic() + BOUNDS_S
-                    if now_ns >= report_ns:
+                    if not report_ns - every_ns <= now_ns < report_ns:  # due, or the clock was set back
                         self.report(self.status())
-                        report_ns = max(report_ns + every_ns, now_ns)
+                        report_ns = self.point.rotation.due_ns(now_ns)
                     self.stop.wait(min(TURN_S, max(0.0, until_s - time.monotonic())))
             finally:
                 self.stop.set()

@@ -70,8 +70,10 @@ class Series:
 
     def begin(self, now_ns: int) -> None:
         """Open a file unless one is open; a full disk raises no OSError."""
-        if self._unfinished is not None or (self.is_full and now_ns < self._retry_ns):
+        if self._unfinished is not None or (self.is_full and 0 < self._retry_ns - now_ns <= RETRY_NS):
             return
+        if now_ns < self._last_ns - self._rotation.every_ns:  # the clock was set back
+            self._last_ns = 0
         from_ns = max(now_ns // 1000 * 1000, self._last_ns + 1000)
         unfinished = RecordedFile("", from_ns, None, SUFFIXES[self._kind])
         try:
@@ -102,14 +104,15 @@ class Series:
         self._upto_ns = max(self._upto_ns, upto_ns)
 
     def turn(self, now_ns: int) -> bool:
-        """Flush and rotate when due; True if a file was finished."""
-        if self._buffer and now_ns - self._buffered_ns >= FLUSH_NS:
+        """Flush and rotate when due, or where the clock was set back; True if a file was finished."""
+        if self._buffer and abs(now_ns - self._buffered_ns) >= FLUSH_NS:
             self.flush(now_ns)
         if self.head:
             self.begin(now_ns)
         if self._unfinished is None:
             return False
-        if now_ns < self._rotation.due_ns(self._unfinished.from_ns) and self._size < self._rotation.bytes_max:
+        from_ns, rotation = self._unfinished.from_ns, self._rotation
+        if from_ns - rotation.every_ns <= now_ns < rotation.due_ns(from_ns) and self._size < rotation.bytes_max:
             return False
         self.end(now_ns)
         if self.head:

@@ -55,6 +55,9 @@ def test_files_end_at_multiples_of_the_time_and_follow_one_another(tmp_path):
     series.end(NOW + 200 * S)
     names = [read_name(path.name) for path in finished(tmp_path)]
 
+    series.begin(NOW + 200 * S)
+    assert series.turn(NOW - 3600 * S), "the clock was set back by an hour"
+    assert f"{series.partial:.16}" == ".20261122T223600"
     assert turned == [60, 120, 180]
     assert [(name.from_ns - NOW, (name.to_ns or 0) - NOW) for name in names if name] == [
         (13 * S, 60 * S), (60 * S, 120 * S), (120 * S, 180 * S), (180 * S, 200 * S)
