@@ -203,30 +203,23 @@ def _columns(report: FleetReport) -> list[Column]:
     def last_incident(state: ClusterState) -> Cell:
         return Cell(age_s(state.last_incident_ms, report.now_ms), link=report.pages.get(f"history {state.history}", ""))
 
+    def count(state: ClusterState, number: int, style: str = "") -> Cell:
+        return Cell(None if state.history is None else number, style=style)
+
+    beside = Place.PAGE if any(state.history for state in report.clusters) else Place.EVERYWHERE
     return [
         Column("Cluster", Format.KEY, lambda state: state.cluster.encode("utf-8", "surrogateescape")),
         Column("Problems", Format.LONG, lambda state: Cell(None, "\n".join(troubles(state, report.now_ms)) or "none")),
-        Column("Max/mean", Format.RATIO, "skew"),
-        Column("Masters", Format.COUNT, "masters", on=Place.TERMINAL),
-        Column("Keys", Format.COUNT, "keys"),
-        Column("Size", Format.SIZE, "size_bytes"),
-        Column("Dump", Format.DURATION, lambda state: age(SNAPSHOT, state.snapshot, state.taken_at_ms)),
-        Column("History", Format.DURATION, lambda state: age(HISTORY, state.history, state.recorded_until_ms)),
-        Column(
-            "Open",
-            Format.COUNT,
-            lambda state: Cell(
-                None if state.history is None else state.open_incidents, style="alarm" if state.open_incidents else ""
-            ),
-        ),
-        Column(
-            "Incidents",
-            Format.COUNT,
-            lambda state: None if state.history is None else state.incidents,
-            on=Place.TERMINAL,
-        ),
+        Column("Open", Format.COUNT, lambda it: count(it, it.open_incidents, "alarm" if it.open_incidents else "")),
+        Column("Incidents", Format.COUNT, lambda state: count(state, state.incidents), on=Place.TERMINAL),
         Column(f"{DAYS} days", Format.TEXT, lambda state: sparkline(state.per_day) or None, on=Place.PAGE),
         Column("Last incident", Format.DURATION, last_incident, on=Place.PAGE),
+        Column("History", Format.DURATION, lambda state: age(HISTORY, state.history, state.recorded_until_ms)),
+        Column("Max/mean", Format.RATIO, "skew"),
+        Column("Dump", Format.DURATION, lambda state: age(SNAPSHOT, state.snapshot, state.taken_at_ms)),
+        Column("Size", Format.SIZE, "size_bytes", on=beside),
+        Column("Keys", Format.COUNT, "keys", on=beside),
+        Column("Masters", Format.COUNT, "masters", on=beside),
     ]
 
 

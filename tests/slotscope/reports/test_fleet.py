@@ -144,16 +144,17 @@ def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(roo
 
 
 @pytest.mark.long
-def test_a_terminal_of_80_columns_shows_every_figure(root):
+def test_a_terminal_of_80_columns_shows_names_and_ages_whole(root):
+    snapshot(root, "recommendations-eu-west-1", [2, 1], data_at=NOW - 2.2 * DAY)
+    history(root, "recommendations-eu-west-1", True)
     stream = io.StringIO()
     print_document(document_of(load_fleet(root, NOW_MS)), Console(file=stream, width=80), html_path="p.html")
     lines = stream.getvalue().splitlines()
 
     assert max(map(len, lines)) <= 80
-    assert next(line for line in lines if line.startswith("  uneven")).split() == [
-        "uneven", "2.00×", "4", "100", "400", "B", "24", "h", "—", "—", "—",
-    ]  # fmt: skip
-    assert next(line for line in lines if line.startswith("  burning")).endswith("2 min     2          3")
+    uneven = next(line.split() for line in lines if line.startswith("  uneven"))
+    assert uneven == ["uneven", "—", "—", "—", "2.00×", "24", "h"]
+    assert next(line for line in lines if "recommendations-eu-west-1 " in line).endswith("2 min     1.33×  52 h 48 min")
 
 
 @pytest.mark.long
