@@ -34,7 +34,7 @@ Samples = Mapping[tuple[str, Source], Sequence[MetricSample]]
 """Samples by node and source, in time order."""
 
 
-def without_refuted(samples: Samples) -> Samples:
+def without_refuted(samples: Samples) -> dict[tuple[str, Source], Sequence[MetricSample]]:
     """Drop failed scrapes of nodes that answered polls less than `CLOCK_NS` apart around them: only the exporter failed."""
 
     def is_refuted(node: str, scrape: MetricSample) -> bool:

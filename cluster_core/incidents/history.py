@@ -120,6 +120,11 @@ class History:
         for seen in sorted(offsets, key=lambda seen: seen.ts_ns):
             self.offsets.setdefault(seen.node, []).append(seen)
         self.header_claims = {node: without_flips(claims) for node, claims in spans.items()}
+        for _, node, born_ns in self.resets:  # metrics name an address, which had another id before
+            own = self.views.get((node, node), ())
+            self.views[node, node] = [row for row in own if row.valid_to_ns is None or row.valid_to_ns > born_ns]
+            mine = self.samples.get((node, Source.METRICS), ())
+            self.samples[node, Source.METRICS] = [sample for sample in mine if sample.ts_min_ns >= born_ns]
 
     @cached_property
     def observers(self) -> list[str]:

@@ -276,8 +276,11 @@ def test_slots_of_a_master_that_starts_without_its_nodes_conf_stay_unserved() ->
     """It has a new id then; the process does not serve again as the old one."""
     lines = [line(OLD, 1, "started"), line(OLD, 20, "started"), line(NEW, 20.1, "identity")._replace(port=7000)]
 
-    incidents = find_incidents(history([*lines, line(OTHER, 60, "ready")], [polled(OLD, "0-99", 1)]))
+    scraped = {(NEW, Source.METRICS): [MetricSample(at * S, at * S, NEW) for at in (5, 25)]}  # by its address
+    known = history([*lines, line(OTHER, 60, "ready")], [polled(OLD, "0-99", 1)], samples=scraped)
+    incidents = find_incidents(known)
 
+    assert [sample.ts_ns for sample in known.samples[NEW, Source.METRICS]] == [25 * S]
     assert lacks(of_kind(incidents, "restart")) == [("unserved", OLD, 1.0, 20.0, 20.1, None)]
     assert summary_of(of_kind(incidents, "membership"), {}).endswith("without its nodes.conf: bbbbbbbb")
 
