@@ -25,6 +25,7 @@ from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident, SetUp, Step, findings_in_order, in_order
+from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.kinds import EventKind
 from cluster_core.slots.slot_set import slots_text
 
@@ -100,7 +101,10 @@ def _failure(history: History, episode: Episode, other_episodes: list[Episode], 
         )
         more += state_steps(history, episode.started_ns, until_ns)
     claim = history.claim_at(episode.subject, episode.started_ns)
-    if not outages and claim is not None and claim.replicaof:
+    orders = (row for row in history.events_of(EventKind.MANUAL_FAILOVER_MFSTART) if row.subject == episode.subject)
+    # Its master paused clients for the failover that it asked for.
+    was_ordered = any(episode.started_ns - MANUAL_FAILOVER_NS <= row.ts_ns <= end_ns for row in orders)
+    if not outages and not was_ordered and claim is not None and claim.replicaof:
         more.append(Step(episode.from_ns, EventKind.REPLICA_DOWN, episode.subject, claim.replicaof))
     return failure_of(history, episode, more, figures)
 

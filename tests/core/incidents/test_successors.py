@@ -76,6 +76,15 @@ def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> No
     assert " after the last sign of life of a. " in summary_of(incident, NAMES)
 
 
+def test_a_replica_that_fails_in_its_own_failover_may_have_affected_slots() -> None:
+    """Its master pauses clients until the order times out."""
+    tale = dead(R)
+    assert summary_of(incidents_of(tale)[0], NAMES).endswith("It is a replica of a: no slot was affected")
+    tale.event(A, 9.4, "manual-failover-mfstart", R)
+
+    assert "no slot was affected" not in summary_of(incidents_of(tale)[0], NAMES)
+
+
 def test_processes_that_ended_are_no_partition() -> None:
     """Masters of two shards fall silent together and are started again; their end may be known by that alone."""
     tale, killed = dead(A, B), dead(A, B)
