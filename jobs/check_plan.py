@@ -47,7 +47,7 @@ def command(request: Request = Request()) -> int | None:
         return [
             *partial_lines(stored.unread),
             f"plan {stored.plan_id} holds: {stored_plan.verdict}, {plural(len(stored_plan.moves), 'slot')}; {moved:,} {resource_label(stored_plan.cost)} move, "
-            f"at least {least:,} must{' to leave the headroom' if stored.has_headroom else ''}, proven by the prices of {plural(priced, 'master')}"
+            f"at least {least:,} must move{' to leave the headroom' if stored.has_headroom else ''}, proven by the prices of {plural(priced, 'master')}"
             + (f" and {plural(len(stored_plan.prices.zones), 'zone')}" if stored_plan.prices.zones else ""),
         ]
 

@@ -160,7 +160,11 @@ def _verdict(report: RebalanceReport) -> str:
     share = share_text(report.moved_bytes / report.total if report.total else None, digits=1)
     about = "about " if _is_estimate(report) else ""
     moves = f"Move {text.plural(report.moved_slots, 'slot')}, {about}{amount(report.cost, report.moved_bytes)} ({share} of all)"
-    which = "hard limits" if _given_up(report) else "limits"
+    raised = [
+        f"{resource_label(reach.resource)} up to {factor(reach.limit)}" for reach in report.reaches if is_relaxed(reach)
+    ]
+    within = f"within its {'hard ' if _given_up(report) else ''}limits"
+    within += f" ({', '.join(raised)}, since slots cannot be divided)" if raised else ""
     line = report.binding
     if line is not None and report.verdict == PlanVerdict.MOVE:
         reach = next(entry for entry in report.reaches if entry.resource == line.resource)
@@ -172,20 +176,15 @@ def _verdict(report: RebalanceReport) -> str:
     if line is not None and report.verdict in (PlanVerdict.BALANCED, PlanVerdict.TOO_SMALL):
         return f"Balanced as far as possible: {_bound_by(line)}."
     if report.verdict == PlanVerdict.BALANCED:
-        return f"Nothing to do: every master is within its {which}."
+        return f"Nothing to do: every master is {within}."
     if report.verdict == PlanVerdict.TOO_SMALL:
         return "Balanced as far as possible: no plan lowers the heaviest master by enough."
     if report.verdict == PlanVerdict.CLOSER and not report.acts:
         return "Nothing moves: not every master is within its limits, and nothing better was found."
     if report.verdict == PlanVerdict.IMPOSSIBLE and not report.acts:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
-    raised = [reach for reach in report.reaches if is_relaxed(reach)]
-    limits = "; ".join(
-        f"{resource_label(entry.resource)} up to {factor(entry.limit)}, since slots cannot be divided"
-        for entry in raised
-    )
     if report.verdict == PlanVerdict.MOVE:
-        return f"{moves}: every master ends within its {which}{f' ({limits})' if limits else ''}."
+        return f"{moves}: every master ends {within}."
     if report.verdict == PlanVerdict.CLOSER:
         return f"{moves}: masters come closer to their limits, not all reach them."
     if report.verdict == PlanVerdict.IMPOSSIBLE:

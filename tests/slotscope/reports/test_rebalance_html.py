@@ -82,6 +82,8 @@ def test_a_plan_that_gives_up_a_soft_goal_claims_hard_limits_only() -> None:
     given_up = [*kept[:-1], changed(kept[-1], after=2 * kept[-1].limit)]
 
     assert "every master ends within its limits" in headline(changed(report, reaches=kept))
+    quiet = changed(report, reaches=kept, verdict=PlanVerdict.BALANCED)
+    assert "every master is within its limits (ops up to 2.786×, since slots cannot be divided)" in headline(quiet)
     assert "every master ends within its hard limits" in headline(changed(report, reaches=given_up))
     assert f"{kept[-1].resource.replace('_', ' ')} ends at" in headline(changed(report, reaches=given_up))
 
