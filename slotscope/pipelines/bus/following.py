@@ -446,7 +446,7 @@ class Follower:
                 count = len(todo[result.cluster])
                 self._report(ClusterBatch(result.cluster, batch.number, count, result.seconds, result.outcome))
         news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
-        for line in spread_news(root, sorted(files), self._hooks):
+        for line in spread_news(root, list(files), self._hooks):
             news.write(f"{line}\n")
             news.flush()
 

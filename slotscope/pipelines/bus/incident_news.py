@@ -65,6 +65,8 @@ class Hooks:
     """Address of ROOT/reports for links to pages; empty: their paths."""
     slow: dict[str, str] = field(default_factory=dict)
     """Receivers that failed slowly in this batch, and the reasons."""
+    waiting: set[str] = field(default_factory=set)
+    """Clusters with states to deliver again."""
 
     @classmethod
     def of(cls, request: FollowOptions) -> Hooks:
@@ -165,7 +167,11 @@ def _reason(error: Exception) -> str:
 
 
 def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
-    """Write pages and notify of incidents that changed in *clusters* since the last call; return a line for each change."""
+    """Write pages and notify of incidents that changed in *clusters* since the last call; return a line for each change.
+
+    States that were not delivered are tried again, also those of other clusters.
+    """
+    clusters = sorted({*clusters, *hooks.waiting})
     if not clusters:
         return []
     hooks.slow.clear()
@@ -179,6 +185,9 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
         changed = _spread(root, cluster, rows.get(cluster, []), before, first_ns, hooks, lines)
         if changed:
             known[cluster] = before | {state["incident_id"]: state for state in changed}
+        latest = known.get(cluster, before).values()
+        is_waiting = any(state["failure"] and state["attempts"] < ATTEMPTS_MAX for state in latest)
+        (hooks.waiting.add if is_waiting else hooks.waiting.discard)(cluster)
     named = {name: row["cluster"] for tables in (states, rows) for name, mine in tables.items() for row in mine}
     runs = [Run(root, JOB, cluster, named[cluster], continues=True) for cluster in known]
     if runs:
