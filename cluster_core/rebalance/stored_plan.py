@@ -19,7 +19,7 @@ from cluster_core.columns import Small
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, UnreadInputs
 from cluster_core.rebalance.goal.problem import Problem, asked_tolerance
-from cluster_core.rebalance.plan import Batch, Job, Move, Plan
+from cluster_core.rebalance.plan import Batch, Job, Move, Plan, PlanVerdict
 from cluster_core.slots.slot_set import SlotSet, slots_by
 
 VERSION = 3
@@ -64,9 +64,10 @@ class StoredPlan:
 
     @property
     def has_headroom(self) -> bool:
-        """Return whether the bound is about smaller tolerances than asked for."""
+        """Return whether the plan meets smaller tolerances than asked for, which its bound is about."""
         asked = asked_tolerance(self.problem, self.problem.loads)
-        return any(own < most for own, most in zip(self.plan.tolerance, asked, strict=False))
+        is_less = any(own < most for own, most in zip(self.plan.tolerance, asked, strict=False))
+        return is_less and self.plan.verdict is PlanVerdict.MOVE
 
     @property
     def sizes(self) -> Sequence[float]:

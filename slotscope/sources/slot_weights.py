@@ -36,10 +36,13 @@ class Weights:
 
 
 def read_weights(root: str, snapshots: Sequence[str], *, how: str) -> Weights:
-    """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
+    """Return the weights of *snapshots* of one cluster, oldest first; InputError for one that is not there or not complete."""
     if not snapshots:
         return Weights({}, None, UnreadInputs(), 0)
     heads = [_head(root, name) for name in snapshots]
+    clusters = sorted({head["cluster"] for head in heads if head.get("cluster")})
+    if len(clusters) > 1:
+        raise InputError(f"--snapshot: the snapshots are of several clusters: {', '.join(clusters)}")
     windows = [read_loads(root, name) for name in snapshots]
     loads = {
         resource: combine_windows([window[resource] for window in windows], how)

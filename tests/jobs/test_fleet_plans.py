@@ -110,3 +110,5 @@ def test_each_cluster_gets_its_plan_in_one_application(tmp_path, capsys):
     assert (rows["calm"]["moved_slots"], rows["calm"]["page"]) == (0, None)
     assert rows["lost"]["failure"]["line"].endswith("slotscope tables snapshots lists them")
     assert f"plan-{rows['warm']['plan_id']}.html" in page
+    assert slotscope("plan", "make", "--root", root, "--snapshot", "s1", "s2") == BAD_INPUT
+    assert "the snapshots are of several clusters: calm, warm" in capsys.readouterr().err
