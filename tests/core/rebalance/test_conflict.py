@@ -89,7 +89,8 @@ def test_statements_about_a_small_cluster_hold_for_every_placement(cluster):
     kept = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
     after = [int(name) for name in plan.owners_after]
     over = above_capacity(scaled, scaled.totals(after))
-    least = map(min, zip(*(ratios(scaled, targets, placed) for placed in product(*ways)), strict=True))
+    possible = [placed for placed, (_, hard) in zip(product(*ways), kept, strict=True) if hard] or [*product(*ways)]
+    least = map(min, zip(*(ratios(scaled, targets, placed) for placed in possible), strict=True))
 
     assert 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost])
     assert all(floor.ratio <= max(1, ratio) for floor, ratio in zip(plan.floors, least, strict=True))
