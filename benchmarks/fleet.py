@@ -1,4 +1,4 @@
-"""Many quiet clusters in one landing: time and commits of a second run and of a warm batch, memory of a stream of batches."""
+"""Many quiet clusters in one landing: time and commits of a second run and of a warm batch, cost and memory of the batches of a day."""
 
 from __future__ import annotations
 
@@ -22,39 +22,47 @@ from jobs.follow import Request
 from slotscope.pipelines.bus.following import Follower
 from slotscope.runtime.spark.session import spark_session
 
-NODES, SECONDS, MESSAGES_A_SECOND = 6, 10, 18
+NODES, SECONDS, MESSAGES_A_SECOND, DAY_MESSAGES_A_SECOND = 6, 10, 18, 2
 COLD, WARM = 60, 200
 """Clusters of the two runs."""
 TAIL = 9
 """Files before the warm batches: more than the default --lateness, so each batch replays the whole of it."""
-STREAM = 96
-"""Batches of the stream; its memory is compared with that after a quarter of them."""
+DAY, DAY_FILE_SECONDS, HOUR = 288, 300, 12
+"""Files of a day, one a batch, the seconds of each, and the files of an hour."""
 _SECOND = 1_000_000_000
 
 
 def run(options: Options) -> Result:
-    """Follow a landing of many clusters twice as a program, one of more clusters in one session, and one cluster for hours."""
-    cold, warm, stream = (6, 12, 12) if options.quick else (COLD, WARM, STREAM)
+    """Follow a landing of many clusters twice as a program, one of more clusters in one session, and one cluster for a day."""
+    cold, warm, day = (6, 12, 3 * HOUR) if options.quick else (COLD, WARM, DAY)
     folder = Path(tempfile.mkdtemp(prefix="fleet-"))
     try:
         second = _second_run(folder / "cold", cold)
         batch = _warm_batch(folder / "warm", warm)
-        memory = _stream_memory(folder / "stream", stream)
+        memory, seconds = _day(folder / "day", day)
     finally:
         shutil.rmtree(folder)
     rows: list[dict[str, Cell]] = [
         {"what": f"{cold} clusters, second run, start included", "s": second[0], "commits": second[1]},
         {"what": f"{warm} clusters, a warm batch", "s": batch[0], "commits": batch[1]},
     ]
-    held = [{"batches": at, "driver MB": memory[at] >> 20} for at in (stream // 4, stream // 2, stream)]
+    hours = [sum(seconds[at : at + HOUR]) / HOUR for at in range(0, day, HOUR)]
+    held: list[dict[str, Cell]] = [
+        {"hour": at + 1, "s a batch": hours[at], "driver MB": memory[(at + 1) * HOUR - 1] >> 20}
+        for at in (1, len(hours) // 2, len(hours) - 1)
+    ]
     about = f"Clusters of {NODES} nodes, quiet, one file of {SECONDS} s each a batch, on two cores."
     bars = [
         Bar(f"{cold} clusters, second run", 25, second[0], "s"),
         Bar(f"{cold} clusters, commits", 60, second[1], ""),
         Bar(f"{warm} clusters, a warm batch", 30, batch[0], "s"),
-        Bar(f"driver after {stream} batches, of that after {stream // 4}", 1.1, memory[-1] / memory[stream // 4], "×"),
+        Bar("a batch of the last hour, of one of the second", 1.2, hours[-1] / hours[1], "×"),
+        Bar("memory of the driver after a day, of that after a quarter", 1.1, memory[-1] / memory[day // 4], "×"),
     ]
-    tables = [Table("A batch of all clusters", rows), Table("One stream of batches", held)]
+    tables = [
+        Table("A batch of all clusters", rows),
+        Table(f"A day of batches, a file of {DAY_FILE_SECONDS} s each", held),
+    ]
     return Result("fleet", "A fleet that is followed", about, tables, bars)
 
 
@@ -87,21 +95,25 @@ def _warm_batch(folder: Path, clusters: int) -> tuple[float, int]:
     return taken, _commits(root) - before
 
 
-def _stream_memory(folder: Path, batches: int) -> list[int]:
-    """Bytes that the driver holds at the start of a stream and after each batch."""
-    files, memory, stop = _files(batches), list[int](), threading.Event()
+def _day(folder: Path, batches: int) -> tuple[list[int], list[float]]:
+    """Bytes that the driver holds after each batch of one cluster, and the seconds from its file to its end."""
+    files, stop = _files(batches, DAY_FILE_SECONDS, DAY_MESSAGES_A_SECOND), threading.Event()
+    memory, seconds, put = list[int](), list[float](), list[float]()
 
-    def go_on(_: object = None) -> None:
-        memory.append(memory_bytes("VmRSS"))
-        if len(memory) > batches:
+    def put_next(done: object = None) -> None:
+        if done is not None:
+            seconds.append(time.perf_counter() - put[-1])
+            memory.append(memory_bytes("VmRSS"))
+        if len(put) == batches:
             stop.set()
-        else:
-            _put(folder / "landing", 1, *files[len(memory) - 1])
+            return
+        _put(folder / "landing", 1, *files[len(put)])
+        put.append(time.perf_counter())
 
-    go_on()
+    put_next()
     request = Request(root=str(folder / "root"), landing=str(folder / "landing"), every=timedelta(seconds=0.1))
-    Follower(spark_session("benchmark", master="local[2]"), request, go_on).run(stop)
-    return memory
+    Follower(spark_session("benchmark", master="local[2]"), request, put_next).run(stop)
+    return memory, seconds
 
 
 def _commits(root: Path) -> int:
@@ -115,19 +127,19 @@ def _put(landing: Path, clusters: int, name: str, raw: bytes) -> None:
         place.write_bytes(raw)
 
 
-def _files(count: int) -> list[tuple[str, bytes]]:
+def _files(count: int, seconds: int = SECONDS, a_second: int = MESSAGES_A_SECOND) -> list[tuple[str, bytes]]:
     """Name and bytes of each file of one cluster; packets after the last one are dropped."""
-    messages = MESSAGES_A_SECOND * SECONDS * count
+    messages = a_second * seconds * count
     packets = NODES * (NODES - 1) * 3 + 2 * messages
-    step_ns = SECONDS * count * _SECOND // packets
+    step_ns = seconds * count * _SECOND // packets
     head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
     records: list[list[bytes]] = [[] for _ in range(count)]
-    for number, packet in enumerate(bus_packets(messages, NODES, SECONDS * count * _SECOND // messages)):
+    for number, packet in enumerate(bus_packets(messages, NODES, seconds * count * _SECOND // messages)):
         at_ns = number * step_ns
         record = struct.pack("<IIII", *divmod(START_NS + at_ns, _SECOND), len(packet), len(packet)) + packet
-        if at_ns < SECONDS * count * _SECOND:
-            records[at_ns // (SECONDS * _SECOND)].append(record)
-    edges_ns = [START_NS + number * SECONDS * _SECOND for number in range(count + 1)]
+        if at_ns < seconds * count * _SECOND:
+            records[at_ns // (seconds * _SECOND)].append(record)
+    edges_ns = [START_NS + number * seconds * _SECOND for number in range(count + 1)]
     return [
         (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(chunks), 1))
         for at, chunks in enumerate(records)

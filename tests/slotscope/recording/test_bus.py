@@ -68,9 +68,8 @@ def recorder(tmp_path) -> Iterator[BusRecorder]:
 def end(recorder: BusRecorder) -> None:
     """Stop it, and wait until its files are whole."""
     recorder.stop.set()
-    for thread in threading.enumerate():
-        if thread.name == THREAD:
-            thread.join(60)
+    for thread in [each for each in threading.enumerate() if each.name == THREAD]:
+        thread.join(60)
 
 
 def numbers_in(packets: list[bytes]) -> set[int]:
