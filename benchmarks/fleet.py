@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from jobs.follow import Request
 from slotscope.pipelines.bus.following import Follower
 from slotscope.runtime.spark.session import spark_session
 
-NODES, SECONDS, MESSAGES_A_SECOND, DAY_MESSAGES_A_SECOND = 6, 10, 18, 2
+NODES, SECONDS, MESSAGES_A_SECOND = 6, 10, 18
 COLD, WARM = 60, 200
 """Clusters of the two runs."""
 TAIL = 9
@@ -85,7 +86,7 @@ def _warm_batch(folder: Path, clusters: int) -> tuple[float, int]:
     spark = spark_session("benchmark", master="local[2]")
     request = Request(root=str(root), landing=str(landing), once=True)
     taken, before = 0.0, 0
-    files = _files(TAIL + 2)
+    files = [*_files(TAIL + 2)]
     for new in (files[:TAIL], files[TAIL:-1], files[-1:]):
         for name, raw in new:
             _put(landing, clusters, name, raw)
@@ -97,17 +98,18 @@ def _warm_batch(folder: Path, clusters: int) -> tuple[float, int]:
 
 def _day(folder: Path, batches: int) -> tuple[list[int], list[float]]:
     """Bytes that the driver holds after each batch of one cluster, and the seconds from its file to its end."""
-    files, stop = _files(batches, DAY_FILE_SECONDS, DAY_MESSAGES_A_SECOND), threading.Event()
+    files, stop = _files(batches, DAY_FILE_SECONDS), threading.Event()
     memory, seconds, put = list[int](), list[float](), list[float]()
 
     def put_next(done: object = None) -> None:
         if done is not None:
             seconds.append(time.perf_counter() - put[-1])
             memory.append(memory_bytes("VmRSS"))
-        if len(put) == batches:
+        file = next(files, None)
+        if file is None:
             stop.set()
             return
-        _put(folder / "landing", 1, *files[len(put)])
+        _put(folder / "landing", 1, *file)
         put.append(time.perf_counter())
 
     put_next()
@@ -127,20 +129,19 @@ def _put(landing: Path, clusters: int, name: str, raw: bytes) -> None:
         place.write_bytes(raw)
 
 
-def _files(count: int, seconds: int = SECONDS, a_second: int = MESSAGES_A_SECOND) -> list[tuple[str, bytes]]:
-    """Name and bytes of each file of one cluster; packets after the last one are dropped."""
-    messages = a_second * seconds * count
+def _files(count: int, seconds: int = SECONDS) -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of each file of one cluster; packets after the last one are dropped."""
+    messages, file_ns = MESSAGES_A_SECOND * seconds * count, seconds * _SECOND
     packets = NODES * (NODES - 1) * 3 + 2 * messages
-    step_ns = seconds * count * _SECOND // packets
+    step_ns = file_ns * count // packets
     head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-    records: list[list[bytes]] = [[] for _ in range(count)]
-    for number, packet in enumerate(bus_packets(messages, NODES, seconds * count * _SECOND // messages)):
-        at_ns = number * step_ns
-        record = struct.pack("<IIII", *divmod(START_NS + at_ns, _SECOND), len(packet), len(packet)) + packet
-        if at_ns < seconds * count * _SECOND:
-            records[at_ns // (seconds * _SECOND)].append(record)
-    edges_ns = [START_NS + number * seconds * _SECOND for number in range(count + 1)]
-    return [
-        (RecordedFile("", edges_ns[at], edges_ns[at + 1], "pcap").name, gzip.compress(head + b"".join(chunks), 1))
-        for at, chunks in enumerate(records)
-    ]
+    records, from_ns = [head], START_NS
+    for number, packet in enumerate(bus_packets(messages, NODES, file_ns * count // messages)):
+        at_ns = START_NS + number * step_ns
+        if at_ns >= from_ns + file_ns:
+            yield RecordedFile("", from_ns, from_ns + file_ns, "pcap").name, gzip.compress(b"".join(records), 1)
+            records, from_ns = [head], from_ns + file_ns
+            if from_ns == START_NS + count * file_ns:
+                return
+        records.append(struct.pack("<IIII", *divmod(at_ns, _SECOND), len(packet), len(packet)) + packet)
+    yield RecordedFile("", from_ns, from_ns + file_ns, "pcap").name, gzip.compress(b"".join(records), 1)
