@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import shutil
 import struct
 import subprocess
@@ -135,13 +136,12 @@ def _files(count: int, seconds: int = SECONDS) -> Iterator[tuple[str, bytes]]:
     packets = NODES * (NODES - 1) * 3 + 2 * messages
     step_ns = file_ns * count // packets
     head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-    records, from_ns = [head], START_NS
-    for number, packet in enumerate(bus_packets(messages, NODES, file_ns * count // messages)):
-        at_ns = START_NS + number * step_ns
-        if at_ns >= from_ns + file_ns:
-            yield RecordedFile("", from_ns, from_ns + file_ns, "pcap").name, gzip.compress(b"".join(records), 1)
-            records, from_ns = [head], from_ns + file_ns
-            if from_ns == START_NS + count * file_ns:
-                return
-        records.append(struct.pack("<IIII", *divmod(at_ns, _SECOND), len(packet), len(packet)) + packet)
-    yield RecordedFile("", from_ns, from_ns + file_ns, "pcap").name, gzip.compress(b"".join(records), 1)
+    packed = bus_packets(messages, NODES, file_ns * count // messages)
+    timed = zip(itertools.count(START_NS, step_ns), packed, strict=False)
+    for at, part in itertools.groupby(timed, lambda packet: (packet[0] - START_NS) // file_ns):
+        if at == count:
+            return
+        records = (struct.pack("<IIII", *divmod(at_ns, _SECOND), len(raw), len(raw)) + raw for at_ns, raw in part)
+        from_ns = START_NS + at * file_ns
+        name = RecordedFile("", from_ns, from_ns + file_ns, "pcap").name
+        yield name, gzip.compress(head + b"".join(records), 1)

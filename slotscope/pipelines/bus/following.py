@@ -324,12 +324,14 @@ class Follower:
     def _show_last_runs(self) -> None:
         """Show the last run of each cluster to the observers of runs: in metrics, one without new files is behind, not absent."""
         root = self._request.root
-        where = f"snapshot_id = cluster AND {delta_files.all_equal({'job': JOB, 'state': State.COMPLETE})}"
-        for row in read_rows(root, RUNS, where=where) if observers and delta_files.exists(root, RUNS) else ():
-            names = ("started_at", "ended_at", "data_at", "partial", "inputs")
-            run = Run(root, JOB, row["cluster"], row["cluster"], **{name: row[name] for name in names})
-            for observe in observers if self._follows(run.name) else ():
-                observe(run)
+        if not observers or not delta_files.exists(root, RUNS):
+            return
+        names = ("started_at", "ended_at", "data_at", "partial", "inputs")
+        for row in read_rows(root, RUNS, where="snapshot_id = cluster", job=JOB, state=str(State.COMPLETE)):
+            if self._follows(row["cluster"]):
+                run = Run(root, JOB, row["cluster"], row["cluster"], **{name: row[name] for name in names})
+                for observe in observers:
+                    observe(run)
 
     def _retry(self, attempt: Callable[[], None]) -> None:
         """Call *attempt* until it succeeds; raises errors that a retry cannot cure, and `StoppedError` after a failure where *stop* is set."""

@@ -186,8 +186,9 @@ def spread_news(root: str, clusters: Sequence[str], hooks: Hooks) -> list[str]:
         if changed:
             known[cluster] = before | {state["incident_id"]: state for state in changed}
         latest = known.get(cluster, before).values()
-        is_waiting = any(state["failure"] and state["attempts"] < ATTEMPTS_MAX for state in latest)
-        (hooks.waiting.add if is_waiting else hooks.waiting.discard)(cluster)
+        hooks.waiting.discard(cluster)
+        if any(map(_is_waiting, latest)):
+            hooks.waiting.add(cluster)
     named = {name: row["cluster"] for tables in (states, rows) for name, mine in tables.items() for row in mine}
     runs = [Run(root, JOB, cluster, named[cluster], continues=True) for cluster in known]
     if runs:
@@ -249,8 +250,12 @@ def _withdrawn(state: Row) -> Row:
 def _is_due(row: Row, state: str, before: Row | None) -> bool:
     if before is None or before["state"] != state or before["summary"] != row["summary"]:
         return True
-    retry_ns = before["told_ns"] + (RETRY_NS << before["attempts"]) // 2
-    return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX and time.time_ns() >= retry_ns
+    return _is_waiting(before) and time.time_ns() >= before["told_ns"] + (RETRY_NS << (before["attempts"] - 1))
+
+
+def _is_waiting(state: Row) -> bool:
+    """Whether a state was not delivered and is tried again."""
+    return bool(state["failure"]) and state["attempts"] < ATTEMPTS_MAX
 
 
 def _reported(cluster: str, row: Row, before: Row | None, hooks: Hooks, lines: list[str]) -> Row:

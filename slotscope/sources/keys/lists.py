@@ -152,8 +152,11 @@ class KeyListReader:
 
     def _bounded(self, line: bytes, offset: int) -> bytes:
         if len(line) > LINE_BYTES_MAX:
-            reason = f"a line is longer than {LINE_BYTES_MAX} bytes: not a list of keys"
-            raise DecodeError(reason, offset=offset, source=self.unit.path)
+            raise DecodeError(
+                f"a line is longer than {LINE_BYTES_MAX} bytes: not a list of keys",
+                offset=offset,
+                source=self.unit.path,
+            )
         return line
 
     # tables
@@ -213,8 +216,11 @@ class KeyListReader:
         key = chosen.key_column or next((name for name in ("key", "key_base64", "name") if name in names), None)
         if key is None:
             if len(names) != 1:
-                reason = f"no column 'key' among {', '.join(names)}: name it with --key-column"
-                raise DecodeError(reason, offset=0, source=self.unit.path)
+                raise DecodeError(
+                    f"no column 'key' among {', '.join(names)}: name it with --key-column",
+                    offset=0,
+                    source=self.unit.path,
+                )
             key = names[0]
         size = chosen.size_column or next((name for name in SIZE_COLUMNS if name in names), None)
         ops = chosen.ops_column or next((name for name in OPS_COLUMNS if name in names), None)

@@ -13,15 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.server_log import (
-    LINE_BYTES_MAX,
-    STARTS,
-    BadLine,
-    LogReader,
-    LogRow,
-    event_of,
-    read_log,
-)
+from cluster_core.formats.server_log import LINE_BYTES_MAX, STARTS, BadLine, LogReader, LogRow, event_of, read_log
 from tests.benches.servers import installed, redis_binary, running, valkey_binary, wait_for
 
 A, B, S = "a" * 40, "b" * 40, "c" * 40

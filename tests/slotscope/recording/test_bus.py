@@ -16,7 +16,7 @@ import pytest
 
 from cluster_core.formats.capture.pcap import CaptureReader, Packet
 from cluster_core.formats.landing import Kind, Reason
-from slotscope.recording.bus import BusRecorder, CaptureOptions
+from slotscope.recording.bus import BusRecorder, CaptureOptions, command_of
 from slotscope.recording.point import GapBook
 from slotscope.recording.series import Rotation, Series
 from tests.benches.servers import free_port, wait_for
@@ -123,3 +123,11 @@ def test_the_gap_of_dropped_packets_begins_at_the_count_before(recorder):
 
     assert (gap.reason, gap.missed) == (Reason.DROPPED, 7)
     assert gap.from_ns >= counted_ns // 1000 * 1000
+
+
+def test_text_of_a_user_is_an_argument_and_never_a_shell():
+    """The filter is made of numbers."""
+    command = command_of("tcpdump", "lo; reboot", [17_001, 17_000])
+
+    assert command[:3] == ["tcpdump", "-i", "lo; reboot"]
+    assert command[-1] == "tcp and (port 17000 or port 17001)"

@@ -90,6 +90,8 @@ def test_bus_ports_come_from_the_nodes_or_are_the_defaults(tmp_path):
     assert (before, failed, polls.ports()) == (frozenset(), {17_000}, {27_000})
 
 
-@pytest.mark.parametrize(("ip", "here"), [("127.0.0.1", True), ("203.0.113.7", False), ("", False)])
+@pytest.mark.parametrize(
+    ("ip", "here"), [("127.0.0.1", True), ("203.0.113.7", False), ("nonsense", False), ("", False)]
+)
 def test_an_address_of_this_host_can_be_listened_on(ip, here):
     assert is_of_this_host(ip) is here

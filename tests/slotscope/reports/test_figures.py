@@ -6,14 +6,7 @@ from dataclasses import replace
 
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.document import to_document
-from slotscope.reports.keyspace.report import (
-    Cause,
-    Weight,
-    heavy_slots,
-    node_names,
-    verdict,
-    weighed_by,
-)
+from slotscope.reports.keyspace.report import Cause, Weight, heavy_slots, node_names, verdict, weighed_by
 from tests.builders.reports_builder import changed, keyspace_report
 
 

@@ -18,8 +18,9 @@ from schemas.gold import NODE_LOAD
 from schemas.incidents import INCIDENTS
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.delivery import deliver, document_of
-from slotscope.reports.fleet.report import load_fleet, sparkline, troubles
+from slotscope.reports.fleet.report import FleetReport, load_fleet, sparkline, troubles
 from slotscope.reports.terminal import print_document
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.runs import Run, State, begin_together
 from tests.benches.program import slotscope
 from tests.builders.history_report import history_report
@@ -154,6 +155,7 @@ def test_a_terminal_of_80_columns_shows_names_and_ages_whole(root):
     assert max(map(len, lines)) <= 80
     uneven = next(line.split() for line in lines if line.startswith("  uneven"))
     assert uneven == ["uneven", "—", "—", "—", "2.00×", "24", "h"]
+    assert next(line for line in lines if line.startswith("  burning")).split()[1:5] == ["2", "3", "2", "min"]
     assert next(line for line in lines if "recommendations-eu-west-1 " in line).endswith("2 min     1.33×  52 h 48 min")
 
 
@@ -163,4 +165,12 @@ def test_a_fleet_is_shown_without_spark_and_as_json(root, capsys):
     output = json.loads(capsys.readouterr().out)
 
     assert output["report"]["clusters"][0]["cluster"] == "burning"
-    assert output["verdict"].startswith("7 clusters: 1 with open incidents, 2 with a failed last run, 1 read in part")
+    assert output["verdict"].startswith(
+        "7 clusters: 1 with open incidents, 2 with a failed last run, 1 read in part, 1 with a master above"
+    )
+
+
+def test_an_unused_root_is_reported(tmp_path):
+    assert FleetReport(0, [], {}).verdict == "No cluster has a finished or a failed run."
+    with pytest.raises(InputError, match="no cluster there; is --root right"):
+        load_fleet(str(tmp_path), 0)

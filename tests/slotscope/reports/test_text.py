@@ -59,15 +59,7 @@ def test_shown_names_are_short_and_printable(name: str, limit: int) -> None:
     shown = text.shown(name.encode("utf-8", "surrogatepass"), limit)
 
     assert len(shown) <= max(limit, text.KEY_LENGTH_MIN)
-    assert not {unicodedata.category(character) for character in shown} & {
-        "Cc",
-        "Cf",
-        "Cs",
-        "Co",
-        "Cn",
-        "Zl",
-        "Zp",
-    }
+    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 @given(st.binary(max_size=100))
